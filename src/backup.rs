@@ -6,6 +6,7 @@
 //! punctual.db      jobs, runs, their history, settings of the cluster: as they were at one moment
 //! main.db          the database of SQL jobs, if there is one
 //! outputs/…        what runs have said
+//! artifacts/…      the archives of artifacts, if that was asked for
 //! manifest.json    at the end: who made it, and the SHA-256 of every file
 //! ```
 //!
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use agent::backup::{Backup, BackupError, BackupStream, Backups, Making};
+use agent::backup::{Backup, BackupError, BackupParts, BackupStream, Backups, Making};
 use axum::body::Bytes;
 use blobs::{BlobError, BlobStore};
 use domain::action::BackupAction;
@@ -36,7 +37,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::cli_error::CliError;
 use crate::config::Config;
 
-pub use archive::Contents;
+pub use archive::{Contents, Hashed};
 pub use draft::{Draft, file_name, newest};
 pub use manifest::{Manifest, fingerprint};
 pub use restore::{CheckedBackup, MARK, check, restore};
@@ -150,7 +151,7 @@ impl Backups for DataBackups {
         })
     }
 
-    fn stream(&self, outputs: bool) -> Result<BackupStream, BackupError> {
+    fn stream(&self, wish: BackupParts) -> Result<BackupStream, BackupError> {
         let turn = self.take_turn()?;
         let (contents, now) = (self.contents.clone(), (self.clock)());
         let (send, parts) = tokio::sync::mpsc::channel(PARTS_WAITING);
@@ -160,7 +161,7 @@ impl Backups for DataBackups {
                 256 << 10,
                 StreamWriter { send: &send, runtime: Handle::current() },
             );
-            let made = archive::write(&contents, outputs, now, &mut out, &wanted)
+            let made = archive::write(&contents, wish, now, &mut out, &wanted)
                 .and_then(|_| io::Write::flush(&mut out));
             // Nothing half goes out when the writer is dropped.
             let _ = out.into_parts();
@@ -217,7 +218,8 @@ fn into_folder(
     wanted: &dyn Fn() -> bool,
 ) -> io::Result<Backup> {
     let mut draft = Draft::begin(folder, &file_name(now))?;
-    let manifest = archive::write(contents, order.outputs, now, &mut draft, wanted)?;
+    let parts = BackupParts { outputs: order.outputs, artifacts: order.artifacts };
+    let manifest = archive::write(contents, parts, now, &mut draft, wanted)?;
     let written = draft.finish()?;
     let removed = match order.keep {
         Some(keep) => draft::keep_newest(folder, keep)?,

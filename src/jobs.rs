@@ -150,6 +150,25 @@ pub fn output_limits(config: &Config) -> Result<agent::output::Limits, CliError>
     })
 }
 
+/// Which outputs move to object storage. That must be one that every server reaches, so that readers
+/// find them there.
+pub fn archive_rule(config: &Config) -> Result<server::ArchiveRule, CliError> {
+    let (after, bytes) = ("jobs.output_archive_after", "jobs.output_archive_bytes");
+    let rule = server::ArchiveRule {
+        after: match config.text(after) {
+            "" => None,
+            _ => Some(config.duration(after)?),
+        },
+        bytes: config.parse_optional(bytes, "a whole number")?,
+    };
+    if rule != server::ArchiveRule::default() && config.text("artifacts.url").is_empty() {
+        let set = if rule.after.is_some() { after } else { bytes };
+        return Err(CliError::new(format!("{set} needs object storage"))
+            .hint("set artifacts.url to storage that all servers reach"));
+    }
+    Ok(rule)
+}
+
 /// The paths that commands never see: the data folder and copies of it, the files of settings,
 /// which may hold passwords, and the key of the certificate.
 fn protected(config: &Config, data: &Path) -> Result<Vec<PathBuf>, CliError> {

@@ -294,6 +294,13 @@ pub fn bytes(item: &Value, field: &str) -> String {
     }
 }
 
+/// The fields of one item for display, without those that have no value.
+pub fn rows<const N: usize>(all: [(&str, String); N]) -> Vec<(String, String)> {
+    let has_value = |(_, value): &(&str, String)| !value.is_empty() && value != "-";
+    let rows = all.into_iter().filter(has_value);
+    rows.map(|(word, value)| (word.to_owned(), value)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,16 +4,24 @@
 //! outputs, so that the archive has the outputs of all runs in the copy. An output that grows
 //! meanwhile is cut where it was read, which its form allows.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use agent::backup::BackupParts;
+use blobs::{BlobError, BlobReader, BlobStore};
+use bytes::Bytes;
+use domain::artifact::ArchiveFacts;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use store::sqlite;
+use tokio::runtime::Handle;
 
-use super::manifest::{FORMAT, FileEntry, Manifest, NAME, fingerprint, hex};
+use super::manifest::{
+    ArtifactEntry, FORMAT, FileEntry, Manifest, NAME, fingerprint, hex, object_path,
+};
 
 /// Where the databases are copied to, inside of the data folder.
 const COPIES: &str = "backup.tmp";
@@ -38,6 +46,8 @@ const LEVEL: i32 = 3;
 pub struct Contents {
     /// The data folder.
     pub data: PathBuf,
+    /// The storage of artifacts.
+    pub artifacts: BlobStore,
 }
 
 /// The folder of backups on their way to object storage.
@@ -59,28 +69,32 @@ fn clear_folder(folder: &Path) {
     }
 }
 
-/// Writes an archive, all of it or an error. Blocks.
+/// Writes an archive, all of it or an error. Blocks; artifacts are read on the runtime of the caller.
 pub fn write(
     contents: &Contents,
-    outputs: bool,
+    parts: BackupParts,
     now: Timestamp,
     out: &mut impl Write,
     wanted: &dyn Fn() -> bool,
 ) -> io::Result<Manifest> {
     let copies = Copies::new(contents)?;
     let copied = copies.databases(wanted)?;
+    let artifacts = artifacts_of(&copies.folder.join(STORE))?;
     let mut encoder = zstd::Encoder::new(out, LEVEL)?;
     encoder.include_checksum(true)?;
     let mut archive = Archive { tar: tar::Builder::new(encoder), files: Vec::new(), now };
     for name in copied {
         let file = File::open(copies.folder.join(name))?;
         let bytes = file.metadata()?.len();
-        archive.add(name, bytes, WhileWanted { file, wanted })?;
+        archive.add(name, bytes, WhileWanted { from: file, wanted })?;
         // Free the space at once: there may be more than one copy.
         fs::remove_file(copies.folder.join(name))?;
     }
-    if outputs {
+    if parts.outputs {
         archive.add_outputs(&contents.data, Path::new(OUTPUTS), wanted)?;
+    }
+    if parts.artifacts {
+        archive.add_artifacts(contents, &artifacts, wanted)?;
     }
     let key = fs::read_to_string(contents.data.join("master.key")).ok();
     let manifest = Manifest {
@@ -89,6 +103,7 @@ pub fn write(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         schema_version: sqlite::newest_schema_version(),
         master_key: key.as_deref().map(fingerprint),
+        artifacts,
         files: std::mem::take(&mut archive.files),
     };
     let text = serde_json::to_vec_pretty(&manifest)?;
@@ -139,16 +154,47 @@ impl Drop for Copies<'_> {
     }
 }
 
-/// A file that is read until the caller is gone.
-struct WhileWanted<'a> {
-    file: File,
+/// Something that is read until the caller is gone.
+struct WhileWanted<'a, R> {
+    from: R,
     wanted: &'a dyn Fn() -> bool,
 }
 
-impl Read for WhileWanted<'_> {
+impl<R: Read> Read for WhileWanted<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if (self.wanted)() { self.file.read(buffer) } else { Err(given_up()) }
+        if (self.wanted)() { self.from.read(buffer) } else { Err(given_up()) }
     }
+}
+
+/// An object of the storage of artifacts, read on a runtime.
+struct ObjectReader {
+    object: BlobReader,
+    runtime: Handle,
+    rest: Bytes,
+}
+
+impl Read for ObjectReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() {
+            let next = self.runtime.block_on(self.object.next()).map_err(io::Error::other)?;
+            let Some(next) = next else { return Ok(0) };
+            self.rest = next;
+        }
+        let read = buffer.len().min(self.rest.len());
+        buffer[..read].copy_from_slice(&self.rest.split_to(read));
+        Ok(read)
+    }
+}
+
+/// The artifacts that the copy of a store needs, by name.
+fn artifacts_of(copy: &Path) -> io::Result<Vec<ArtifactEntry>> {
+    let found = sqlite::artifacts_in(copy).map_err(io::Error::other)?;
+    let entry = |(name, version, archive): (String, u32, ArchiveFacts)| ArtifactEntry {
+        name: format!("{name}@{version}"),
+        sha256: archive.digest.to_string(),
+        bytes: archive.bytes,
+    };
+    Ok(found.into_iter().map(entry).collect())
 }
 
 /// An archive that is being written, and what is in it so far.
@@ -171,6 +217,37 @@ impl<W: Write> Archive<W> {
         }
         let sha256 = hex(&hashed.digest.finalize());
         self.files.push(FileEntry { path: path.to_owned(), bytes, sha256 });
+        Ok(())
+    }
+
+    /// Adds the archives of artifacts, each once. One that is missing or damaged fails the backup: it
+    /// would not be what it promises.
+    fn add_artifacts(
+        &mut self,
+        contents: &Contents,
+        artifacts: &[ArtifactEntry],
+        wanted: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        let runtime = Handle::current();
+        let mut added = BTreeSet::new();
+        for ArtifactEntry { name, sha256, .. } in artifacts {
+            if !added.insert(sha256) {
+                continue;
+            }
+            let failed = |error: &dyn std::fmt::Display| {
+                io::Error::other(format!("artifact {name} cannot be backed up: {error}"))
+            };
+            let digest = sha256.parse().map_err(|error| failed(&error))?;
+            let object = runtime.block_on(contents.artifacts.open(digest));
+            let object = object.map_err(|error| failed(&error))?;
+            let bytes = object.bytes;
+            let from = ObjectReader { object, runtime: runtime.clone(), rest: Bytes::new() };
+            let added = self.add(&object_path(sha256), bytes, WhileWanted { from, wanted });
+            added.map_err(|error| failed(&error))?;
+            if self.files.last().is_none_or(|file| file.sha256 != *sha256) {
+                return Err(failed(&BlobError::Damaged(digest)));
+            }
+        }
         Ok(())
     }
 

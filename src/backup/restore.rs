@@ -16,6 +16,7 @@ use std::io::{self, BufReader, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path};
 
+use domain::artifact::ArtifactDigest;
 use jiff::Timestamp;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -23,7 +24,7 @@ use store::StoreError;
 use store::sqlite::{self, Restore, Revived};
 
 use super::archive::{DATABASES, Hashed, OUTPUTS, STORE};
-use super::manifest::{FORMAT, FileEntry, Manifest, NAME, hex};
+use super::manifest::{ARTIFACTS, FORMAT, FileEntry, Manifest, NAME, hex, object_path};
 use crate::cli_error::CliError;
 use crate::data::STORE_ID;
 use crate::exit::{Exit, Failure};
@@ -88,7 +89,7 @@ fn begin(data: &Path, draft: &Path) -> Result<(), Failure> {
                 remove(&data.join(format!("{name}{end}")))?;
             }
         }
-        for folder in [OUTPUTS, MARK] {
+        for folder in [OUTPUTS, ARTIFACTS, MARK] {
             match fs::remove_dir_all(data.join(folder)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
                 _ => {}
@@ -119,7 +120,7 @@ fn remove(file: &Path) -> io::Result<()> {
 /// Moves what was unpacked to its place.
 fn place(draft: &Path, data: &Path) -> io::Result<()> {
     let rest = DATABASES.iter().filter(|name| **name != STORE);
-    for name in [OUTPUTS].iter().chain(rest).chain([&STORE]) {
+    for name in [OUTPUTS, ARTIFACTS].iter().chain(rest).chain([&STORE]) {
         match fs::rename(draft.join(name), data.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             answer => answer?,
@@ -173,6 +174,9 @@ fn unpack(
                 None => copy(&mut hashed, &mut io::sink(), &broken)?,
             }
             let sha256 = hex(&hashed.digest.finalize());
+            if is_artifact(&path) && path != object_path(&sha256) {
+                return Err(damaged(archive, &path, "the artifact has another digest"));
+            }
             let entry = FileEntry { path: path.clone(), bytes: hashed.bytes, sha256 };
             found.insert(path.clone(), entry);
         }
@@ -210,7 +214,13 @@ fn is_ours(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     let is_plain = parts.all(|part| matches!(part, Component::Normal(_)));
     let is_output = path.strip_prefix(OUTPUTS).is_some_and(|rest| rest.starts_with('/'));
-    is_plain && (DATABASES.contains(&path) || is_output)
+    is_plain && (DATABASES.contains(&path) || is_output || is_artifact(path))
+}
+
+/// Whether a path is that of the archive of an artifact, which is named by its digest.
+fn is_artifact(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.parse::<ArtifactDigest>().is_ok_and(|digest| path == object_path(&digest.to_string()))
 }
 
 fn read_manifest(archive: &Path, text: &[u8]) -> Result<Manifest, Failure> {

@@ -28,7 +28,8 @@ Examples:
 
 A plain word is a target of the server; whatever has a slash or a dot is a folder or a file here.
 The server runs on while the backup is made. The backup is one file, and it is there whole or not at
-all. It holds jobs, runs, their history and outputs, and the database of SQL jobs. It does not hold
+all. It holds jobs, runs, their history and outputs, and the database of SQL jobs; with
+--with-artifacts also the archives of artifacts, which are otherwise only named. It does not hold
 the keys: keep master.key of the data folder elsewhere, and once is enough. With PostgreSQL as the
 store, its own tools make backups.")]
 pub struct BackupArgs {
@@ -43,6 +44,10 @@ pub struct BackupArgs {
     /// Leave out what runs have said
     #[arg(long)]
     no_outputs: bool,
+
+    /// Include the archives of artifacts
+    #[arg(long)]
+    with_artifacts: bool,
 
     #[command(flatten)]
     asking: Asking,
@@ -71,6 +76,10 @@ fn on_server(args: &BackupArgs, client: &Client) -> Result<(), Failure> {
     let mut order = json!({"target": args.to, "outputs": !args.no_outputs});
     if let Some(keep) = args.keep {
         order["keep"] = keep.into();
+    }
+    // A server of an earlier release does not know the field.
+    if args.with_artifacts {
+        order["artifacts"] = true.into();
     }
     let progress = ProgressLine::of_work(&args.asking.output, "the server makes the backup");
     let made = client.post(&["v1", "backups"]).json(&order).send_whenever().map_err(|failure| {
@@ -141,7 +150,10 @@ fn receive(
     let progress = ProgressLine::of_stream(&args.asking.output, "backup");
     let received = Cell::new(0);
     let outputs = if args.no_outputs { "false" } else { "true" };
-    let call: Call<'_> = client.call(Method::GET, &["v1", "backup"]).query("outputs", outputs);
+    let mut call: Call<'_> = client.call(Method::GET, &["v1", "backup"]).query("outputs", outputs);
+    if args.with_artifacts {
+        call = call.query("artifacts", "true");
+    }
     call.stream(None, |part| {
         received.set(received.get() + part.len() as u64);
         progress.set(received.get());

@@ -131,7 +131,7 @@ const BLACKOUT: Noun = Noun {
 };
 
 fn rows(it: &Value) -> Vec<(String, String)> {
-    let all = [
+    output::rows([
         ("name", text(it, "name")),
         ("scope", text(it, "scope")),
         ("description", text(it, "description")),
@@ -145,9 +145,7 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         ("next until", instant(it, "next_until")),
         ("version", text(it, "version")),
         ("id", text(it, "blackout_id")),
-    ];
-    let said = all.into_iter().filter(|(_, value)| !value.is_empty() && value != "-");
-    said.map(|(word, value)| (word.to_owned(), value)).collect()
+    ])
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -8,12 +8,11 @@ use serde_json::{Map, Value};
 
 use domain::calendar::{Calendar, read_ics};
 
-use super::job::Asking;
-use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
+use super::named::{CreateArgs, DeleteArgs, EditArgs, ListArgs, Noun, NounFields, OneArgs, fields};
 use crate::cli_error::CliError;
 use crate::clock;
 use crate::exit::Failure;
-use crate::output::{Column, Shape, instant, text};
+use crate::output::{self, Column, Shape, instant, text};
 
 /// The verbs of `punctual calendar`.
 #[derive(Subcommand)]
@@ -24,9 +23,14 @@ pub enum CalendarCommand {
     /// Show a calendar, its next days and the jobs that use it
     Show(OneArgs),
     /// Create a calendar
-    Create(CreateArgs),
+    #[command(after_help = "\
+Examples:
+  punctual calendar create weekends --day SAT,SUN
+  punctual calendar create holidays --day 12-25 --day EASTER+1 --day '* 5 MONL'
+  punctual calendar create bavaria --ics holidays.ics")]
+    Create(CreateArgs<Days>),
     /// Change a calendar: the jobs that use it are planned again
-    Edit(EditArgs),
+    Edit(EditArgs<Days>),
     /// Delete calendars that no job uses
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
@@ -36,7 +40,7 @@ pub enum CalendarCommand {
 
 /// The days of a calendar.
 #[derive(Args)]
-struct Days {
+pub struct Days {
     /// Rule of its days, such as 2026-12-25, 12-25, SAT,SUN, EASTER+1 or '* 1 MON#3'; may be given
     /// several times
     #[arg(long = "day", value_name = "RULE")]
@@ -55,39 +59,18 @@ struct Days {
     description: Option<String>,
 }
 
-/// A new calendar.
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  punctual calendar create weekends --day SAT,SUN
-  punctual calendar create holidays --day 12-25 --day EASTER+1 --day '* 5 MONL'
-  punctual calendar create bavaria --ics holidays.ics")]
-pub struct CreateArgs {
-    /// Name by which jobs refer to it
-    name: String,
-
-    #[command(flatten)]
-    days: Days,
-
-    #[command(flatten)]
-    asking: Asking,
-}
-
-/// Changed fields.
-#[derive(Args)]
-pub struct EditArgs {
-    /// Name or id
-    name: String,
-
-    /// Give it another name, if no job uses it
-    #[arg(long, value_name = "NAME")]
-    rename: Option<String>,
-
-    #[command(flatten)]
-    days: Days,
-
-    #[command(flatten)]
-    asking: Asking,
+impl NounFields for Days {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
+        let ics = self.ics.as_deref().map(read_text).transpose()?;
+        // The days of the file replace those of the calendar.
+        let has_days = !self.days.is_empty() || ics.is_some();
+        Ok(fields([
+            ("days", has_days.then(|| self.days.into())),
+            ("ics", ics.map(Value::String)),
+            ("timezone", self.tz.map(Value::String)),
+            ("description", self.description.map(Value::String)),
+        ]))
+    }
 }
 
 /// Which days are printed.
@@ -136,7 +119,7 @@ fn list(it: &Value, field: &str, most: usize) -> String {
 }
 
 fn rows(it: &Value) -> Vec<(String, String)> {
-    let all = [
+    output::rows([
         ("name", text(it, "name")),
         ("description", text(it, "description")),
         ("days", list(it, "days", usize::MAX)),
@@ -147,9 +130,7 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         ("changed", instant(it, "updated_at")),
         ("version", text(it, "version")),
         ("id", text(it, "calendar_id")),
-    ];
-    let said = all.into_iter().filter(|(_, value)| !value.is_empty() && value != "-");
-    said.map(|(word, value)| (word.to_owned(), value)).collect()
+    ])
 }
 
 /// Runs the verb.
@@ -157,30 +138,11 @@ pub fn run(command: CalendarCommand) -> Result<(), Failure> {
     match command {
         CalendarCommand::List(args) => CALENDAR.list(&args),
         CalendarCommand::Show(args) => CALENDAR.show(&args),
-        CalendarCommand::Create(args) => {
-            let fields = given(Some(args.name), args.days)?;
-            CALENDAR.create(&args.asking, fields)
-        }
-        CalendarCommand::Edit(args) => {
-            let fields = given(args.rename, args.days)?;
-            CALENDAR.edit(&args.asking, &args.name, fields)
-        }
+        CalendarCommand::Create(args) => CALENDAR.create_from(args),
+        CalendarCommand::Edit(args) => CALENDAR.edit_from(args),
         CalendarCommand::Delete(args) => CALENDAR.delete(&args),
         CalendarCommand::Days(args) => print_days(&args),
     }
-}
-
-fn given(name: Option<String>, days: Days) -> Result<Map<String, Value>, Failure> {
-    let ics = days.ics.as_deref().map(read_text).transpose()?;
-    // The days of the file replace those of the calendar.
-    let has_days = !days.days.is_empty() || ics.is_some();
-    Ok(fields([
-        ("name", name.map(Value::String)),
-        ("days", has_days.then(|| days.days.into())),
-        ("ics", ics.map(Value::String)),
-        ("timezone", days.tz.map(Value::String)),
-        ("description", days.description.map(Value::String)),
-    ]))
 }
 
 fn read_text(file: &str) -> Result<String, Failure> {

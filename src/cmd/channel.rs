@@ -4,7 +4,9 @@ use clap::{ArgAction, Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::job::Asking;
-use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields, from_file};
+use super::named::{
+    CreateArgs, DeleteArgs, EditArgs, ListArgs, Noun, NounFields, OneArgs, fields, from_file,
+};
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, instant, text};
 
@@ -17,9 +19,13 @@ pub enum ChannelCommand {
     /// Show an alert channel, without its secret
     Show(OneArgs),
     /// Create an alert channel
-    Create(CreateArgs),
+    #[command(after_help = "\
+Examples:
+  punctual channel create on-call --address https://hooks.example.com/punctual --secret-file hook.secret
+  punctual channel test on-call")]
+    Create(CreateArgs<NewChannel>),
     /// Change some fields of an alert channel
-    Edit(EditArgs),
+    Edit(EditArgs<ChannelChanges>),
     /// Remove alert channels
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
@@ -45,55 +51,40 @@ struct Wishes {
     kinds: Vec<String>,
 }
 
-impl Wishes {
-    fn fields(
-        self,
-        name: Option<String>,
-        enabled: Option<bool>,
-    ) -> Result<Map<String, Value>, Failure> {
+impl NounFields for Wishes {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
         let secret = self.secret_file.as_deref().map(from_file).transpose()?;
         let kinds = (!self.kinds.is_empty()).then(|| json!(self.kinds));
         Ok(fields([
-            ("name", name.map(Value::String)),
             ("url", self.address.map(Value::String)),
             ("secret", secret.map(Value::String)),
             ("kinds", kinds),
-            ("enabled", enabled.map(Value::Bool)),
         ]))
     }
 }
 
-/// A new channel.
+/// The fields of a new channel.
 #[derive(Args)]
-#[command(after_help = "\
-Examples:
-  punctual channel create on-call --address https://hooks.example.com/punctual --secret-file hook.secret
-  punctual channel test on-call")]
-pub struct CreateArgs {
-    /// Name of the channel
-    name: String,
-
+pub struct NewChannel {
     #[command(flatten)]
     wishes: Wishes,
 
     /// Create it disabled: no alerts are delivered yet
     #[arg(long, action = ArgAction::SetTrue)]
     disabled: bool,
-
-    #[command(flatten)]
-    asking: Asking,
 }
 
-/// The changes of a channel.
+impl NounFields for NewChannel {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
+        let mut fields = self.wishes.fields()?;
+        fields.extend(self.disabled.then(|| ("enabled".to_owned(), false.into())));
+        Ok(fields)
+    }
+}
+
+/// Changed fields.
 #[derive(Args)]
-pub struct EditArgs {
-    /// Name or id
-    name: String,
-
-    /// Rename it
-    #[arg(long, value_name = "NAME")]
-    rename: Option<String>,
-
+pub struct ChannelChanges {
     #[command(flatten)]
     wishes: Wishes,
 
@@ -108,9 +99,16 @@ pub struct EditArgs {
     /// Carry no alerts there until it is enabled
     #[arg(long)]
     disable: bool,
+}
 
-    #[command(flatten)]
-    asking: Asking,
+impl NounFields for ChannelChanges {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
+        let mut fields = self.wishes.fields()?;
+        let is_changed = self.enable || self.disable;
+        fields.extend(is_changed.then(|| ("enabled".to_owned(), self.enable.into())));
+        fields.extend(self.all_kinds.then(|| ("kinds".to_owned(), json!([]))));
+        Ok(fields)
+    }
 }
 
 /// The channel of the deliveries.
@@ -187,18 +185,8 @@ pub fn run(command: ChannelCommand) -> Result<(), Failure> {
     match command {
         ChannelCommand::List(args) => CHANNEL.list(&args),
         ChannelCommand::Show(args) => CHANNEL.show(&args),
-        ChannelCommand::Create(args) => {
-            let fields = args.wishes.fields(Some(args.name), args.disabled.then_some(false))?;
-            CHANNEL.create(&args.asking, fields)
-        }
-        ChannelCommand::Edit(args) => {
-            let enabled = (args.enable || args.disable).then_some(args.enable);
-            let mut fields = args.wishes.fields(args.rename, enabled)?;
-            if args.all_kinds {
-                fields.insert("kinds".to_owned(), json!([]));
-            }
-            CHANNEL.edit(&args.asking, &args.name, fields)
-        }
+        ChannelCommand::Create(args) => CHANNEL.create_from(args),
+        ChannelCommand::Edit(args) => CHANNEL.edit_from(args),
         ChannelCommand::Delete(args) => CHANNEL.delete(&args),
         ChannelCommand::Test(args) => CHANNEL.test(&args),
         ChannelCommand::Deliveries(args) => {

@@ -207,7 +207,7 @@ const DAG: Noun = Noun {
 };
 
 fn rows(it: &Value) -> Vec<(String, String)> {
-    let mut rows: Vec<(String, String)> = [
+    let mut rows = output::rows([
         ("name", text(it, "name")),
         ("status", text(it, "status")),
         ("description", text(it, "description")),
@@ -221,11 +221,7 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         ("queue", text(it, "queue")),
         ("version", text(it, "version")),
         ("id", text(it, "dag_id")),
-    ]
-    .into_iter()
-    .filter(|(_, value)| !value.is_empty() && value != "-")
-    .map(|(word, value)| (word.to_owned(), value))
-    .collect();
+    ]);
     let levels = it["levels"].as_array().into_iter().flatten();
     rows.extend(levels.enumerate().map(|(n, level)| (format!("level {n}"), names(level))));
     let warnings = it["warnings"].as_array().into_iter().flatten();

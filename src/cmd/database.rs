@@ -3,10 +3,11 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::job::Asking;
-use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields, from_file};
+use super::named::{
+    CreateArgs, DeleteArgs, EditArgs, ListArgs, Noun, NounFields, OneArgs, fields, from_file,
+};
 use crate::exit::Failure;
-use crate::output::{Column, Shape, instant, text};
+use crate::output::{self, Column, Shape, instant, text};
 
 /// The verbs of `punctual database`.
 #[derive(Subcommand)]
@@ -17,9 +18,13 @@ pub enum DatabaseCommand {
     /// Show a database, without its password
     Show(OneArgs),
     /// Create a database for SQL jobs
-    Create(CreateArgs),
+    #[command(after_help = "\
+Examples:
+  punctual database create sales --address 'postgres://report:${secrets.SALES}@db.example.com/sales'
+  punctual database test sales")]
+    Create(CreateArgs<DatabaseFields>),
     /// Change some fields of a database
-    Edit(EditArgs),
+    Edit(EditArgs<DatabaseFields>),
     /// Remove databases; jobs that name them fail
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
@@ -29,7 +34,7 @@ pub enum DatabaseCommand {
 
 /// Where a database is.
 #[derive(Args)]
-struct DatabaseFields {
+pub struct DatabaseFields {
     /// Address such as 'postgres://user:${secrets.NAME}@host/name'
     #[arg(long, value_name = "URL", conflicts_with = "address_file")]
     address: Option<String>,
@@ -37,55 +42,20 @@ struct DatabaseFields {
     /// Read the address from a file, because it holds a password; - is stdin
     #[arg(long, value_name = "FILE")]
     address_file: Option<String>,
+
+    /// For people
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
 }
 
-impl DatabaseFields {
-    fn url(&self) -> Result<Option<Value>, Failure> {
+impl NounFields for DatabaseFields {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
         let said = self.address_file.as_deref().map(from_file).transpose()?;
-        Ok(said.or_else(|| self.address.clone()).map(Value::String))
+        Ok(fields([
+            ("url", said.or(self.address).map(Value::String)),
+            ("description", self.description.map(Value::String)),
+        ]))
     }
-}
-
-/// A new database.
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  punctual database create sales --address 'postgres://report:${secrets.SALES}@db.example.com/sales'
-  punctual database test sales")]
-pub struct CreateArgs {
-    /// The name that SQL jobs use
-    name: String,
-
-    #[command(flatten)]
-    place: DatabaseFields,
-
-    /// For people
-    #[arg(long, value_name = "TEXT")]
-    description: Option<String>,
-
-    #[command(flatten)]
-    asking: Asking,
-}
-
-/// The changes of a database.
-#[derive(Args)]
-pub struct EditArgs {
-    /// Name or id
-    name: String,
-
-    /// Rename it
-    #[arg(long, value_name = "NAME")]
-    rename: Option<String>,
-
-    #[command(flatten)]
-    place: DatabaseFields,
-
-    /// For people
-    #[arg(long, value_name = "TEXT")]
-    description: Option<String>,
-
-    #[command(flatten)]
-    asking: Asking,
 }
 
 const DATABASE: Noun = Noun {
@@ -107,7 +77,7 @@ const DATABASE: Noun = Noun {
 };
 
 fn rows(it: &Value) -> Vec<(String, String)> {
-    let all = [
+    output::rows([
         ("name", text(it, "name")),
         ("description", text(it, "description")),
         ("kind", text(it, "kind")),
@@ -117,9 +87,7 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         ("changed", instant(it, "updated_at")),
         ("version", text(it, "version")),
         ("id", text(it, "database_id")),
-    ];
-    let said = all.into_iter().filter(|(_, value)| !value.is_empty() && value != "-");
-    said.map(|(word, value)| (word.to_owned(), value)).collect()
+    ])
 }
 
 /// Runs the verb.
@@ -127,27 +95,9 @@ pub fn run(command: DatabaseCommand) -> Result<(), Failure> {
     match command {
         DatabaseCommand::List(args) => DATABASE.list(&args),
         DatabaseCommand::Show(args) => DATABASE.show(&args),
-        DatabaseCommand::Create(args) => {
-            let fields = given(Some(args.name), &args.place, args.description)?;
-            DATABASE.create(&args.asking, fields)
-        }
-        DatabaseCommand::Edit(args) => {
-            let fields = given(args.rename, &args.place, args.description)?;
-            DATABASE.edit(&args.asking, &args.name, fields)
-        }
+        DatabaseCommand::Create(args) => DATABASE.create_from(args),
+        DatabaseCommand::Edit(args) => DATABASE.edit_from(args),
         DatabaseCommand::Delete(args) => DATABASE.delete(&args),
         DatabaseCommand::Test(args) => DATABASE.test(&args),
     }
-}
-
-fn given(
-    name: Option<String>,
-    place: &DatabaseFields,
-    description: Option<String>,
-) -> Result<Map<String, Value>, Failure> {
-    Ok(fields([
-        ("name", name.map(Value::String)),
-        ("url", place.url()?),
-        ("description", description.map(Value::String)),
-    ]))
 }

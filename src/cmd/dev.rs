@@ -22,9 +22,9 @@ use crate::exit::Failure;
 The server is the one of punctual serve, on SQLite in a temporary folder, which is deleted when it
 ends. Its jobs show each kind of schedule, requests, SQL, a command, a backup, a job that fails and is
 tried again, one that is skipped because it takes too long, one that starts late, one that waits for
-a node that is not there, a chain of three, and one that feeds a queue. There is no PROCEDURE
-among them: the store is SQLite, which has no procedures. Files and variables with settings do not
-count here, except RUST_LOG.")]
+a node that is not there, a chain of three, and one that feeds a queue; a workflow waits for an
+approval. There is no PROCEDURE among them: the store is SQLite, which has no procedures. Files and
+variables with settings do not count here, except RUST_LOG.")]
 pub struct DevArgs {
     /// Address of the HTTP API, on this machine
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
@@ -73,6 +73,7 @@ fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
 async fn greet(ready: ServerReady) -> Result<(), Failure> {
     let service = service::start().await?;
     let mut jobs = samples::jobs(&ready.url, &format!("http://{service}"), clock::now());
+    let workflow = samples::workflow(&ready.url, &format!("http://{service}"));
     // A command that this machine would refuse is no sample of one.
     let lacking = agent::sandbox::probe().await.map_or_else(Some, |report| report.lacks());
     if lacking.is_none() {
@@ -87,6 +88,10 @@ async fn greet(ready: ServerReady) -> Result<(), Failure> {
         for job in &jobs {
             client.call(Method::POST, &["v1", "jobs"]).json(job).send()?;
         }
+        client.call(Method::POST, &["v1", "dags"]).json(&workflow).send()?;
+        let run = ["v1", "dags", samples::WORKFLOW, "trigger"];
+        client.call(Method::POST, &run).json(&serde_json::json!({})).send()?;
+        client.call(Method::POST, &["v1", "status-pages"]).json(&samples::status_page()).send()?;
         Ok::<(), Failure>(())
     };
     let made = tokio::task::spawn_blocking(make).await;
@@ -122,9 +127,7 @@ Look around in another terminal:
   punctual job explain {waiting}       # what it waits for
   punctual run list {slow} --status skipped    # its last run has not ended
   punctual run list {command} --status completed
-  punctual job explain {flaky}      # why it fails
-  punctual job explain {late}       # why its runs start late
-  punctual job explain {waiting}           # what it waits for
+  punctual dag runs {workflow}    # one step has failed, one waits for an approval
   punctual dlq list
   punctual top
   punctual sql -c 'SELECT * FROM sys.job_runs ORDER BY started_at DESC LIMIT 9'
@@ -139,5 +142,6 @@ Look around in another terminal:
         late = samples::LATE,
         waiting = samples::WAITING,
         command = samples::COMMAND_JOB,
+        workflow = samples::WORKFLOW,
     );
 }

@@ -120,7 +120,7 @@ const HOOK: Noun = Noun {
 fn rows(it: &Value) -> Vec<(String, String)> {
     let mapped = it["parameters"].as_object().into_iter().flatten();
     let mapped = mapped.map(|(name, at)| format!("{name}={}", at.as_str().unwrap_or("")));
-    let all = [
+    output::rows([
         ("name", text(it, "name")),
         ("description", text(it, "description")),
         ("path", text(it, "path")),
@@ -135,9 +135,7 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         ("changed", instant(it, "updated_at")),
         ("version", text(it, "version")),
         ("id", text(it, "hook_id")),
-    ];
-    let said = all.into_iter().filter(|(_, value)| !value.is_empty() && value != "-");
-    said.map(|(word, value)| (word.to_owned(), value)).collect()
+    ])
 }
 
 /// Runs the verb.

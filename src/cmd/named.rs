@@ -51,6 +51,42 @@ pub struct OneArgs {
     pub asking: Asking,
 }
 
+/// Flags with the fields of a noun, the same when one is created and when one is changed.
+pub trait NounFields: Args {
+    /// The fields that were given.
+    fn fields(self) -> Result<Map<String, Value>, Failure>;
+}
+
+/// A new one.
+#[derive(Args)]
+pub struct CreateArgs<F: NounFields> {
+    /// Its name
+    name: String,
+
+    #[command(flatten)]
+    fields: F,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// The changes of one.
+#[derive(Args)]
+pub struct EditArgs<F: NounFields> {
+    /// Name or id
+    name: String,
+
+    /// Rename it
+    #[arg(long, value_name = "NAME")]
+    rename: Option<String>,
+
+    #[command(flatten)]
+    fields: F,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
 /// Some of them.
 #[derive(Args)]
 pub struct DeleteArgs {
@@ -91,6 +127,20 @@ impl Noun {
     pub fn show(&self, args: &OneArgs) -> Result<(), Failure> {
         let item = self.get(&args.asking.client()?, &args.name)?;
         output::print_one(&args.asking.output, &item, self.name, self.rows)
+    }
+
+    /// Makes one of flags.
+    pub fn create_from<F: NounFields>(&self, args: CreateArgs<F>) -> Result<(), Failure> {
+        let mut fields = args.fields.fields()?;
+        fields.insert(self.name.to_owned(), args.name.into());
+        self.create(&args.asking, fields)
+    }
+
+    /// Changes one by flags.
+    pub fn edit_from<F: NounFields>(&self, args: EditArgs<F>) -> Result<(), Failure> {
+        let mut fields = args.fields.fields()?;
+        fields.extend(args.rename.map(|name| (self.name.to_owned(), name.into())));
+        self.edit(&args.asking, &args.name, fields)
     }
 
     /// Makes one.

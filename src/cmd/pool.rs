@@ -3,10 +3,9 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::job::Asking;
-use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
+use super::named::{CreateArgs, DeleteArgs, EditArgs, ListArgs, Noun, NounFields, OneArgs, fields};
 use crate::exit::Failure;
-use crate::output::{Column, Shape, instant, text};
+use crate::output::{self, Column, Shape, instant, text};
 
 /// The verbs of `punctual pool`.
 #[derive(Subcommand)]
@@ -17,24 +16,21 @@ pub enum PoolCommand {
     /// Show a pool and the runs that use it
     Show(OneArgs),
     /// Make a pool
-    Create(CreateArgs),
-    /// Change a pool
-    Edit(EditArgs),
+    #[command(after_help = "\
+Examples:
+  punctual pool create warehouse --size 4
+  punctual pool create billing-lock --size 1")]
+    Create(CreateArgs<NewPool>),
+    /// Change a pool; its name only while no job uses it
+    Edit(EditArgs<PoolChanges>),
     /// Remove pools
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
 }
 
-/// A new pool.
+/// The fields of a new pool.
 #[derive(Args)]
-#[command(after_help = "\
-Examples:
-  punctual pool create warehouse --size 4
-  punctual pool create billing-lock --size 1")]
-pub struct CreateArgs {
-    /// Name of the pool, as jobs give it with --pool
-    name: String,
-
+pub struct NewPool {
     /// Total weight of the runs that may be under way at the same time
     #[arg(long, value_name = "N")]
     size: u32,
@@ -42,21 +38,11 @@ pub struct CreateArgs {
     /// Description of the pool
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-
-    #[command(flatten)]
-    asking: Asking,
 }
 
 /// Changed fields.
 #[derive(Args)]
-pub struct EditArgs {
-    /// Name or id
-    name: String,
-
-    /// Give it another name; only while no job uses it
-    #[arg(long, value_name = "NAME")]
-    rename: Option<String>,
-
+pub struct PoolChanges {
     /// Total weight of the runs that may be under way at the same time
     #[arg(long, value_name = "N")]
     size: Option<u32>,
@@ -64,9 +50,21 @@ pub struct EditArgs {
     /// Description of the pool
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
+}
 
-    #[command(flatten)]
-    asking: Asking,
+impl NounFields for NewPool {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
+        PoolChanges { size: Some(self.size), description: self.description }.fields()
+    }
+}
+
+impl NounFields for PoolChanges {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
+        Ok(fields([
+            ("size", self.size.map(Value::from)),
+            ("description", self.description.map(Value::String)),
+        ]))
+    }
 }
 
 const POOL: Noun = Noun {
@@ -89,7 +87,7 @@ const POOL: Noun = Noun {
 };
 
 fn rows(it: &Value) -> Vec<(String, String)> {
-    let mut rows: Vec<(String, String)> = [
+    let mut rows = output::rows([
         ("name", text(it, "name")),
         ("description", text(it, "description")),
         ("size", text(it, "size")),
@@ -99,11 +97,7 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         ("changed", instant(it, "updated_at")),
         ("version", text(it, "version")),
         ("id", text(it, "pool_id")),
-    ]
-    .into_iter()
-    .filter(|(_, value)| !value.is_empty() && value != "-")
-    .map(|(word, value)| (word.to_owned(), value))
-    .collect();
+    ]);
     for run in it["runs"].as_array().into_iter().flatten() {
         let word = if run["has_place"] == true { "has a place" } else { "waits" };
         let (id, weight) = (text(run, "execution_id"), text(run, "weight"));
@@ -120,26 +114,8 @@ pub fn run(command: PoolCommand) -> Result<(), Failure> {
     match command {
         PoolCommand::List(args) => POOL.list(&args),
         PoolCommand::Show(args) => POOL.show(&args),
-        PoolCommand::Create(args) => {
-            let fields = given(Some(args.name), Some(args.size), args.description);
-            POOL.create(&args.asking, fields)
-        }
-        PoolCommand::Edit(args) => {
-            let fields = given(args.rename, args.size, args.description);
-            POOL.edit(&args.asking, &args.name, fields)
-        }
+        PoolCommand::Create(args) => POOL.create_from(args),
+        PoolCommand::Edit(args) => POOL.edit_from(args),
         PoolCommand::Delete(args) => POOL.delete(&args),
     }
-}
-
-fn given(
-    name: Option<String>,
-    size: Option<u32>,
-    description: Option<String>,
-) -> Map<String, Value> {
-    fields([
-        ("name", name.map(Value::String)),
-        ("size", size.map(Value::from)),
-        ("description", description.map(Value::String)),
-    ])
 }

@@ -292,7 +292,7 @@ const WORKSPACES: Shape = Shape {
 
 fn rows(it: &Value) -> Vec<(String, String)> {
     let retry = &it["retry_config"];
-    let all = [
+    output::rows([
         ("name", text(it, "name")),
         ("status", text(it, "status")),
         ("description", text(it, "description")),
@@ -313,9 +313,7 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         ("created", instant(it, "created_at")),
         ("version", text(it, "version")),
         ("id", text(it, "queue_id")),
-    ];
-    let said = all.into_iter().filter(|(_, value)| !value.is_empty() && value != "-");
-    said.map(|(word, value)| (word.to_owned(), value)).collect()
+    ])
 }
 
 impl Settings {

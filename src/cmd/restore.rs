@@ -84,6 +84,9 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
     if let Some(remark) = about_key(folder.path(), &checked.manifest) {
         args.output.say(&remark);
     }
+    if let Some(remark) = about_artifacts(&checked.manifest) {
+        args.output.say(&remark);
+    }
     Ok(())
 }
 
@@ -112,10 +115,11 @@ fn find(from: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn about(archive: &Path, checked: &CheckedBackup) -> serde_json::Value {
-    let Manifest { made_at, version, schema_version, files, .. } = &checked.manifest;
+    let Manifest { made_at, version, schema_version, files, artifacts, .. } = &checked.manifest;
     json!({
         "file": archive.display().to_string(), "made_at": made_at, "version": version,
         "schema_version": schema_version, "files": files.len(), "bytes": checked.bytes,
+        "artifacts": artifacts, "missing_artifacts": checked.manifest.missing_artifacts(),
     })
 }
 
@@ -123,6 +127,24 @@ fn told(checked: &CheckedBackup) -> String {
     let Manifest { made_at, version, files, .. } = &checked.manifest;
     let size = bytes(&json!({"bytes": checked.bytes}), "bytes");
     format!("made at {made_at:.0} by Punctual {version}, {} files, {size}", files.len())
+}
+
+/// The note about artifacts that the backup needs and does not contain.
+fn about_artifacts(manifest: &Manifest) -> Option<String> {
+    const SHOWN: usize = 5;
+    let missing = manifest.missing_artifacts();
+    let mut names: Vec<&str> = missing.iter().take(SHOWN).map(|it| it.name.as_str()).collect();
+    if missing.len() > SHOWN {
+        names.push("…");
+    }
+    (!missing.is_empty()).then(|| {
+        format!(
+            "note: the backup needs {} versions of artifacts that are not in it ({}): restore their \
+             storage as well, or push them again",
+            missing.len(),
+            names.join(", ")
+        )
+    })
 }
 
 /// The note about the master key that protects secrets.

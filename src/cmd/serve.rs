@@ -15,8 +15,8 @@ use clap::{ArgAction, Args};
 use domain::cluster::NodeState;
 use engine::{Engine, Env, LogNotifier, Predecessor, Replaces, StartLog, Tracer};
 use server::{
-    AgentEndpoint, App, ArtifactCollector, ArtifactStorage, Key, Keys, Metrics, Queries,
-    SqlListener,
+    AgentEndpoint, App, ArtifactCollector, ArtifactStorage, Key, Keys, Metrics, OutputArchive,
+    OutputArchiver, Queries, SqlListener,
 };
 use sha2::{Digest, Sha256};
 use store::sqlite::SqliteStore;
@@ -302,14 +302,21 @@ async fn serve(
     let zones = parts.zones.clone();
     let blobs = plan.artifacts.storage(folder.path()).map_err(Failure::Failed)?;
     let uploads = folder.join(artifacts::UPLOADS);
-    let artifact_source: Arc<dyn ArtifactSource> =
-        Arc::new(StoredArtifacts { store: store.clone(), blobs: blobs.clone() });
+    let restored = plan.artifacts.restored(folder.path());
+    let artifact_source: Arc<dyn ArtifactSource> = Arc::new(StoredArtifacts {
+        store: store.clone(),
+        blobs: blobs.clone(),
+        restored: restored.clone(),
+    });
+    let import = restored.map(|restored| restored.import(blobs.clone()));
+    let artifact_objects = blobs.clone();
+    let output_archive = OutputArchive::new(blobs.clone(), folder.join(artifacts::OUTPUT_CACHE))?;
     let artifacts =
         ArtifactStorage::new(blobs, uploads, plan.artifacts.bytes_max, Arc::clone(&clock))?;
     let outputs = Outputs::keeping_short(folder.join("outputs"), plan.output_limits)?;
     let backups: Arc<dyn Backups> = match plan.store {
         StoreKind::Sqlite => {
-            let contents = Contents { data: folder.path().to_owned() };
+            let contents = Contents { data: folder.path().to_owned(), artifacts: artifact_objects };
             Arc::new(DataBackups::new(contents, plan.backup_targets, clock::now))
         }
         StoreKind::Postgres(_) => Arc::new(NoBackups(
@@ -365,6 +372,7 @@ async fn serve(
         secrets: vault.clone(),
         outputs,
         artifacts,
+        output_archive,
         backups,
         metrics,
         clock,
@@ -377,6 +385,13 @@ async fn serve(
     });
     let agents = AgentEndpoint::new(Arc::clone(&engine), vault.clone(), source, artifact_source);
     front.spawn(server::Sweeper::new(&app).run());
+    if let Some(archiver) = OutputArchiver::new(&app, plan.archive_rule) {
+        front.spawn(archiver.run());
+    }
+    // The server starts without object storage: it may be slow or unavailable.
+    if let Some(import) = import {
+        front.spawn(import);
+    }
     front.spawn(ArtifactCollector::new(&app, plan.artifacts.retention).run());
     front.spawn(server::take_job_requests(app.clone()));
     tokio::spawn(look_into(vault));

@@ -4,11 +4,10 @@ use clap::{Args, Subcommand};
 use domain::cluster::{LabelError, Labels};
 use serde_json::{Map, Value};
 
-use super::job::Asking;
-use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
+use super::named::{CreateArgs, DeleteArgs, EditArgs, ListArgs, Noun, NounFields, OneArgs, fields};
 use crate::cli_error::CliError;
 use crate::exit::Failure;
-use crate::output::{Column, Shape, instant, text};
+use crate::output::{self, Column, Shape, instant, text};
 
 /// The verbs of `punctual shard`.
 #[derive(Subcommand)]
@@ -19,9 +18,13 @@ pub enum ShardCommand {
     /// Show a shard
     Show(OneArgs),
     /// Create a shard
-    Create(CreateArgs),
+    #[command(after_help = "\
+Examples:
+  punctual shard create shard_001 --database sales_001
+  punctual shard create shard_eu --label zone=eu")]
+    Create(CreateArgs<ShardFields>),
     /// Change some fields of a shard
-    Edit(EditArgs),
+    Edit(EditArgs<ShardFields>),
     /// Remove shards
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
@@ -29,7 +32,7 @@ pub enum ShardCommand {
 
 /// Where a shard is.
 #[derive(Args)]
-struct ShardFields {
+pub struct ShardFields {
     /// Database in which the statements of its runs work
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
@@ -43,38 +46,19 @@ struct ShardFields {
     label: Vec<String>,
 }
 
-/// A new shard.
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  punctual shard create shard_001 --database sales_001
-  punctual shard create shard_eu --label zone=eu")]
-pub struct CreateArgs {
-    /// The name that jobs use
-    name: String,
-
-    #[command(flatten)]
-    place: ShardFields,
-
-    #[command(flatten)]
-    asking: Asking,
-}
-
-/// The changes of a shard.
-#[derive(Args)]
-pub struct EditArgs {
-    /// Name or id
-    name: String,
-
-    /// Rename it
-    #[arg(long, value_name = "NAME")]
-    rename: Option<String>,
-
-    #[command(flatten)]
-    place: ShardFields,
-
-    #[command(flatten)]
-    asking: Asking,
+impl NounFields for ShardFields {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
+        let labels: Labels = self.label.join(",").parse().map_err(|error: LabelError| {
+            CliError::new(format!("--label: {error}")).hint("a label looks like zone=eu")
+        })?;
+        let labels: Map<String, Value> =
+            labels.0.into_iter().map(|(key, value)| (key, value.into())).collect();
+        Ok(fields([
+            ("database", self.database.map(Value::String)),
+            ("node", self.node.map(Value::String)),
+            ("labels", (!labels.is_empty()).then_some(Value::Object(labels))),
+        ]))
+    }
 }
 
 const SHARD: Noun = Noun {
@@ -99,7 +83,7 @@ const SHARD: Noun = Noun {
 fn rows(it: &Value) -> Vec<(String, String)> {
     let labels = it["labels"].as_object().into_iter().flatten();
     let labels = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or("")));
-    let all = [
+    output::rows([
         ("name", text(it, "name")),
         ("database", text(it, "database")),
         ("owner", text(it, "owner")),
@@ -111,9 +95,7 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         ("changed", instant(it, "updated_at")),
         ("version", text(it, "version")),
         ("id", text(it, "shard_id")),
-    ];
-    let said = all.into_iter().filter(|(_, value)| !value.is_empty() && value != "-");
-    said.map(|(word, value)| (word.to_owned(), value)).collect()
+    ])
 }
 
 /// Runs the verb.
@@ -121,28 +103,8 @@ pub fn run(command: ShardCommand) -> Result<(), Failure> {
     match command {
         ShardCommand::List(args) => SHARD.list(&args),
         ShardCommand::Show(args) => SHARD.show(&args),
-        ShardCommand::Create(args) => {
-            let fields = given(Some(args.name), args.place)?;
-            SHARD.create(&args.asking, fields)
-        }
-        ShardCommand::Edit(args) => {
-            let fields = given(args.rename, args.place)?;
-            SHARD.edit(&args.asking, &args.name, fields)
-        }
+        ShardCommand::Create(args) => SHARD.create_from(args),
+        ShardCommand::Edit(args) => SHARD.edit_from(args),
         ShardCommand::Delete(args) => SHARD.delete(&args),
     }
-}
-
-fn given(name: Option<String>, place: ShardFields) -> Result<Map<String, Value>, Failure> {
-    let labels: Labels = place.label.join(",").parse().map_err(|error: LabelError| {
-        CliError::new(format!("--label: {error}")).hint("a label looks like zone=eu")
-    })?;
-    let labels: Map<String, Value> =
-        labels.0.into_iter().map(|(key, value)| (key, value.into())).collect();
-    Ok(fields([
-        ("name", name.map(Value::String)),
-        ("database", place.database.map(Value::String)),
-        ("node", place.node.map(Value::String)),
-        ("labels", (!labels.is_empty()).then_some(Value::Object(labels))),
-    ]))
 }

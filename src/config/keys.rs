@@ -220,6 +220,16 @@ pub const KEYS: &[SettingKey] = &[
     ),
     key("jobs.output_head_bytes", "5242880", "how many of the first bytes of an output are stored"),
     key("jobs.output_tail_bytes", "5242880", "how many of the last bytes of an output are stored"),
+    key(
+        "jobs.output_archive_after",
+        "",
+        "age at which outputs of ended runs move to the storage of `artifacts.url`, for example `7d`",
+    ),
+    key(
+        "jobs.output_archive_bytes",
+        "",
+        "size of its files from which an output moves there as soon as its run has ended",
+    ),
     secret(
         "artifacts.url",
         "",

@@ -50,7 +50,7 @@ pub fn shown(
     let spec: JobSpec = serde_json::from_value(Value::Object(fields)).ok()?;
     let now = clock::now();
     let mut definition = spec.definition(Vec::new(), now, &clock::zones()).ok()?;
-    defaults.fill(&mut definition, spec.timeout_seconds.is_some());
+    defaults.fill(&mut definition, spec.has_timeout());
     if definition.when.needs_start() {
         definition.when.start_at(now);
     }
@@ -58,9 +58,9 @@ pub fn shown(
         id: JobId(uuid::Uuid::nil()),
         tenant: TenantId(uuid::Uuid::nil()),
         owner: UserId::ADMIN,
-        name: spec.name.clone(),
+        name: spec.parts.name.clone(),
         version: 1,
-        state: spec.state().ok()?.unwrap_or(JobState::Enabled),
+        state: spec.parts.state().ok()?.unwrap_or(JobState::Enabled),
         definition,
         next_run: None,
         created_at: now,

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -261,4 +261,169 @@ fn a_server_that_is_killed_while_it_unpacks_runs_only_what_is_whole() {
         assert_eq!(names("unpacked").len(), before + 1);
         assert_eq!(names("incoming"), [""; 0], "what was not whole is deleted");
     }
+}
+
+#[test]
+fn an_agent_that_is_killed_while_it_fetches_fetches_again() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let server = start(&folder.path().join("data"), &[], "scheduler");
+    let code = code(folder.path(), "def run():\n    return 1\n");
+    let (_, made) = server.call("POST", "/v1/agent-tokens", Some(&json!({})));
+    let token = made["token"].as_str().unwrap().to_owned();
+    let config = folder.path().join("agent.toml");
+    fs::write(&config, "[artifacts]\nenabled = true\n").unwrap();
+    let data = folder.path().join("agent");
+    let url = format!("http://{}", server.address);
+    let begin = || {
+        let more = ["--join", &token, "--name", "far", "--config", config.to_str().unwrap()];
+        Agent::start(&data, &url, &more)
+    };
+    let names = |folder: &str| {
+        let entries = fs::read_dir(data.join("artifact-cache").join(folder));
+        let entries = entries.into_iter().flatten().flatten();
+        entries.map(|it| it.file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let mut agent = begin();
+    let (mut round, mut kills_in_time) = (0_u64, 0);
+    while kills_in_time == 0 {
+        assert!(round < 20, "no kill came in time");
+        round += 1;
+        // Content that does not compress, so that it takes a moment to arrive.
+        let mut state = round;
+        let noise = (0..4_000_000_u32).flat_map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33).to_le_bytes()
+        });
+        fs::write(Path::new(&code).join("noise"), noise.collect::<Vec<u8>>()).unwrap();
+        good(&server, &["artifact", "push", &code, "--name", "large"]);
+        let job = format!("j{round}");
+        let what = ["--artifact", "large", "--entrypoint", "main:run", "--retries", "9"];
+        good(&server, &[&["job", "create", &job, "--backoff", "1s"][..], &what].concat());
+        let before = names("unpacked").len();
+        let run = trigger(&server, &job);
+        until(|| names("incoming").iter().any(|name| name.ends_with(".tar.zst")).then_some(()));
+        agent.kill();
+        kills_in_time += usize::from(names("unpacked").len() == before);
+        agent = begin();
+        let run = ended(&server, &run);
+        assert_eq!(run["status"], "COMPLETED", "{run}");
+        assert_eq!(names("unpacked").len(), before + 1);
+        assert_eq!(names("incoming"), [""; 0], "what was not whole is deleted");
+    }
+}
+
+/// Every file below a folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = entries.map(|entry| match entry.path().is_dir() {
+        true => files_below(&entry.path()),
+        false => vec![entry.path()],
+    });
+    below.flatten().collect()
+}
+
+#[test]
+fn outputs_survive_servers_that_are_killed_while_they_archive() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (data, storage) = (folder.path().join("data"), folder.path().join("storage"));
+    let begin = |address: &str| {
+        let variables = [
+            ENABLED,
+            ("PUNCTUAL_ARTIFACTS__URL", storage.to_str().unwrap()),
+            ("PUNCTUAL_JOBS__OUTPUT_ARCHIVE_AFTER", "1s"),
+            ("PUNCTUAL_ENGINE__LEASE", "8s"),
+        ];
+        Server::start_with(&data, &["--http", address], &variables)
+    };
+    let mut server = begin("127.0.0.1:0");
+    let program = "def run(context):\n    for line in range(5000):\n        print(context['run'], line, line * line * 7919)\n";
+    good(&server, &["artifact", "push", &code(folder.path(), program), "--name", "talk"]);
+    good(&server, &["job", "create", "talk", "--artifact", "talk@1", "--entrypoint", "main:run"]);
+    let expected = |run: &str| {
+        let lines = (0..5000_u64).map(|line| format!("{run} {line} {}\n", line * line * 7919));
+        lines.collect::<String>()
+    };
+    let mut runs = Vec::new();
+    // Without an upload that a kill has cut off: a folder holds it beside its object.
+    let is_whole = |path: &PathBuf| !path.to_string_lossy().contains('#');
+    let stored = || files_below(&storage.join("outputs")).into_iter().filter(is_whole);
+    let objects = || stored().count();
+    for _ in 0..3 {
+        for _ in 0..4 {
+            let run = trigger(&server, "talk");
+            assert_eq!(ended(&server, &run)["status"], "COMPLETED");
+            runs.push(run);
+        }
+        // Killed while it is at work: the files of a round become old enough one after the other.
+        let before = objects();
+        until(|| (before == runs.len() || objects() > before).then_some(()));
+        let address = server.address.clone();
+        server.kill();
+        server = begin(&address);
+        for run in &runs {
+            let log = cli(&server, &["run", "logs", run]);
+            assert!(log.stdout == expected(run), "{}: {}", log.stdout.len(), log.stderr);
+        }
+    }
+    until(|| files_below(&data.join("outputs")).is_empty().then_some(()));
+    assert_eq!(objects(), runs.len(), "{:?}", stored().collect::<Vec<_>>());
+    for run in &runs {
+        let log = cli(&server, &["run", "logs", run]);
+        assert!(log.stdout == expected(run), "{}: {}", log.stdout.len(), log.stderr);
+    }
+    // Storage that is gone is an error, not an empty output.
+    fs::rename(&storage, folder.path().join("away")).unwrap();
+    fs::remove_dir_all(data.join("output-cache")).unwrap();
+    fs::create_dir(data.join("output-cache")).unwrap();
+    let log = cli(&server, &["run", "logs", &runs[0]]);
+    assert_eq!(log.stdout, "");
+    assert!(log.code != Some(0) && log.stderr.contains("was archived"), "{log:?}");
+}
+
+#[test]
+fn a_backup_with_artifacts_runs_them_elsewhere() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let server = start(&folder.path().join("data"), &[], "scheduler,agent");
+    let code = code(folder.path(), "def run():\n    return 'restored'\n");
+    good(&server, &["artifact", "push", &code, "--name", "sync"]);
+    good(&server, &["job", "create", "it", "--artifact", "sync@1", "--entrypoint", "main:run"]);
+    good(&server, &["backup", "--to", &path("with.tar.zst"), "--with-artifacts"]);
+    good(&server, &["backup", "--to", &path("without.tar.zst")]);
+    server.kill();
+    let restored = |from: &str, data: &str| {
+        let ended = run(["restore", "--from", &path(from), "--data", &path(data)], b"");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.stdout + &ended.stderr
+    };
+    let said = restored("without.tar.zst", "bare");
+    assert!(said.contains("needs 1 versions of artifacts that are not in it (sync@1)"), "{said}");
+    let check = run(["restore", "--from", &path("with.tar.zst"), "--check", "-o", "json"], b"");
+    let check: Value = serde_json::from_str(&check.stdout).unwrap();
+    assert_eq!(check["artifacts"][0]["name"], "sync@1", "{check}");
+    assert_eq!(check["missing_artifacts"], json!([]), "{check}");
+    // Once with storage in the data folder, once with storage of its own.
+    for (data, storage) in [("inside", ""), ("beside", "storage")] {
+        let said = restored("with.tar.zst", data);
+        assert!(!said.contains("are not in it"), "{said}");
+        let objects = folder.path().join(data).join("artifacts/sha256");
+        assert_eq!(files_below(&objects).len(), 1);
+        let url = if storage.is_empty() { String::new() } else { path(storage) };
+        let variables = [ENABLED, ("PUNCTUAL_ARTIFACTS__URL", url.as_str())];
+        let server = Server::start_with(&folder.path().join(data), &[], &variables);
+        let run = trigger(&server, "it");
+        let run = ended(&server, &run);
+        assert_eq!(run["status"], "COMPLETED", "{run}");
+        assert!(run.to_string().contains("restored"), "{run}");
+        assert_eq!(files_below(&objects).len(), usize::from(storage.is_empty()));
+        server.kill();
+    }
+    // An archive that is damaged fails the backup that should contain it.
+    let data = folder.path().join("inside");
+    let server = start(&data, &[], "scheduler");
+    let object = files_below(&data.join("artifacts/sha256")).remove(0);
+    fs::write(&object, "damaged").unwrap();
+    let failed = cli(&server, &["backup", "--to", &path("bad.tar.zst"), "--with-artifacts"]);
+    assert!(failed.code != Some(0), "{failed:?}");
+    assert!(!folder.path().join("bad.tar.zst").exists());
 }

@@ -8,6 +8,7 @@
 pub mod archive;
 pub(crate) mod cache;
 mod source;
+mod tree;
 
 use std::path::PathBuf;
 use std::sync::Arc;

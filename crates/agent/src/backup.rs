@@ -17,9 +17,18 @@ pub trait Backups: Send + Sync + 'static {
     /// Makes one in a target of the settings: whole, or not at all.
     fn to_target<'a>(&'a self, order: &'a BackupAction) -> Making<'a>;
 
-    /// Makes one that is streamed to the caller, with or without the outputs of runs. An error in
-    /// the stream is its end: the part received before is unusable.
-    fn stream(&self, outputs: bool) -> Result<BackupStream, BackupError>;
+    /// Makes one that is streamed to the caller. An error in the stream is its end: the part received
+    /// before is unusable.
+    fn stream(&self, parts: BackupParts) -> Result<BackupStream, BackupError>;
+}
+
+/// What a backup contains besides the databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackupParts {
+    /// The outputs of runs.
+    pub outputs: bool,
+    /// The archives of artifacts.
+    pub artifacts: bool,
 }
 
 /// A backup that was made.
@@ -83,7 +92,7 @@ impl Backups for NoBackups {
         Box::pin(async { Err(self.refused()) })
     }
 
-    fn stream(&self, _outputs: bool) -> Result<BackupStream, BackupError> {
+    fn stream(&self, _parts: BackupParts) -> Result<BackupStream, BackupError> {
         Err(self.refused())
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/ab/<run>/1.zst       the head: the first bytes of attempt 1
 //! DIR/ab/<run>/1.t0.zst    pieces of its tail, the oldest of them deleted as the output grows
+//! DIR/deleted/<run>        the folder of a run whose files are being deleted; readers ignore it
 //! ```
 //!
 //! A short output of a short attempt has no files at all: it is returned with the record of the
@@ -13,6 +14,7 @@
 //! a buffer and never waits: when the buffer is full, the middle of the output is dropped, which
 //! exceeds the limits anyway.
 
+mod archived;
 mod frame;
 mod mask;
 mod masked;
@@ -35,6 +37,7 @@ use domain::id::RunId;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+pub use archived::ArchivedOutput;
 pub use mask::Mask;
 pub(crate) use masked::Masked;
 use pending::{OutputChunk, PendingOutput};
@@ -119,6 +122,9 @@ pub struct Follower {
     seen: u64,
 }
 
+/// The folder of runs whose files are being deleted. It is none of the 256 parts.
+const DELETED: &str = "deleted";
+
 /// How often the files of another process are looked at.
 const POLL: Duration = Duration::from_millis(500);
 
@@ -135,6 +141,10 @@ impl Outputs {
 
     fn open_folder(dir: PathBuf, limits: Limits, keeps_short: bool) -> io::Result<Self> {
         private_folder(&dir)?;
+        // A process that was killed while it deleted files has left some of them.
+        if let Err(error) = remove_folder(&dir.join(DELETED)) {
+            tracing::warn!(%error, "cannot remove the files of deleted outputs");
+        }
         let shared = Arc::new(SharedOutputs {
             dir,
             limits,
@@ -237,12 +247,29 @@ impl Outputs {
         Ok(attempts)
     }
 
+    /// Whether this process writes the output of an attempt, or still has it in memory.
+    pub fn is_in_memory(&self, run: RunId, attempt: u32) -> bool {
+        self.live(run, attempt).is_some() || self.0.shared.recent.get((run, attempt)).is_some()
+    }
+
     /// Deletes everything that a run has written. Blocks.
+    ///
+    /// The folder is renamed before its files are removed: a process that is killed meanwhile must
+    /// not leave some of the files of an output, which readers would take for all of it.
     pub fn delete(&self, run: RunId) -> io::Result<()> {
         self.0.shared.recent.forget(run, None);
-        match fs::remove_dir_all(self.folder(run)) {
+        let (folder, parent) = (self.folder(run), self.0.shared.dir.join(DELETED));
+        if !folder.try_exists()? {
+            return Ok(());
+        }
+        private_folder(&parent)?;
+        let deleted = parent.join(run.0.hyphenated().to_string());
+        // A removal that failed may have left a folder of this name.
+        remove_folder(&deleted)?;
+        match fs::rename(&folder, &deleted) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            answer => answer,
+            Err(error) => Err(error),
+            Ok(()) => remove_folder(&deleted),
         }
     }
 
@@ -284,8 +311,8 @@ impl Outputs {
         self.delete(run).map(|()| true)
     }
 
-    /// Whether the folder of a run was last added to before this time.
-    fn is_older(&self, run: RunId, before: Timestamp) -> bool {
+    /// Whether the folder of a run was last added to before this time. Blocks.
+    pub fn is_older(&self, run: RunId, before: Timestamp) -> bool {
         let changed = fs::metadata(self.folder(run)).and_then(|folder| folder.modified());
         let changed = changed.ok().and_then(|changed| Timestamp::try_from(changed).ok());
         changed.is_some_and(|changed| changed < before)
@@ -293,8 +320,8 @@ impl Outputs {
 
     /// A run's folder: made from a UUID and nothing else, so it cannot be anywhere else.
     fn folder(&self, run: RunId) -> PathBuf {
-        let last = run.0.as_bytes()[15];
-        self.0.shared.dir.join(format!("{last:02x}")).join(run.0.hyphenated().to_string())
+        let part = archived::part_of(run);
+        self.0.shared.dir.join(format!("{part:02x}")).join(run.0.hyphenated().to_string())
     }
 
     fn live(&self, run: RunId, attempt: u32) -> Option<Arc<Live>> {
@@ -402,6 +429,14 @@ fn is_live(live: &BTreeMap<(RunId, u32), Weak<Live>>, run: RunId) -> bool {
 /// Makes a folder that is closed to others, with all above it.
 fn private_folder(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Removes a folder with all files in it, if it exists.
+fn remove_folder(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
 }
 
 /// Locks a mutex, also after a panic in another thread: its data is always consistent.

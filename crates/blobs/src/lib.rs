@@ -34,6 +34,9 @@ const YOUNG_SECONDS: i64 = 12 * 3_600;
 /// The folder of objects by SHA-256.
 const FOLDER: &str = "sha256";
 
+/// The folder of archived outputs, which have names.
+const NAMED_FOLDER: &str = "outputs";
+
 /// Why an object was not read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
@@ -210,11 +213,66 @@ impl BlobStore {
         }
     }
 
-    /// Writes a file under its own name, beside the objects that are named by digests.
+    /// The path of an object with a name, which may have folders.
+    fn named_path(&self, name: &str) -> Path {
+        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+    }
+
+    /// Begins to read an object by its name. The digest is for the receiver to compare.
+    pub async fn open_named(
+        &self,
+        name: &str,
+        digest: ArtifactDigest,
+    ) -> Result<BlobReader, BlobError> {
+        let found = self.store.get(&self.named_path(name)).await;
+        let found = found.map_err(|error| failed(digest, &error))?;
+        Ok(BlobReader { bytes: found.meta.size, digest, chunks: found.into_stream() })
+    }
+
+    /// The names of the objects in a folder that were written before this time, in seconds since the
+    /// epoch, without the folder.
+    pub async fn names_before(&self, folder: &str, second: i64) -> Result<Vec<String>, BlobError> {
+        let folder = self.named_path(folder);
+        let mut objects = self.store.list(Some(&folder));
+        let mut found = Vec::new();
+        while let Some(object) = objects.next().await {
+            let object = object.map_err(|error| BlobError::Unavailable(text_of(&error)))?;
+            if object.last_modified.timestamp() < second {
+                found.extend(object.location.filename().map(str::to_owned));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first object of a folder whose name begins with this, with its size.
+    pub async fn find_named(
+        &self,
+        folder: &str,
+        begin: &str,
+    ) -> Result<Option<(String, u64)>, BlobError> {
+        let folder = self.named_path(folder);
+        let offset = folder.clone().join(begin);
+        let mut objects = self.store.list_with_offset(Some(&folder), &offset);
+        // A folder of this machine is not listed in order.
+        while let Some(object) = objects.next().await {
+            let object = object.map_err(|error| BlobError::Unavailable(text_of(&error)))?;
+            match object.location.filename() {
+                Some(name) if name.starts_with(begin) => {
+                    return Ok(Some((name.to_owned(), object.size)));
+                }
+                _ if self.folder.is_none() => return Ok(None),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes a file under a name, beside the objects that are named by digests. The name may have
+    /// folders.
     pub async fn put_named(&self, name: &str, file: &FilePath) -> Result<(), BlobError> {
         let opened = tokio::fs::File::open(file).await;
         let mut from = opened.map_err(|error| unreadable(file, &error))?;
-        let path = self.prefix.clone().join(name);
+        let path = self.named_path(name);
         self.upload(&path, &mut from, file).await.map_err(|error| match error {
             UploadError::File(error) => error,
             UploadError::Storage(error) => BlobError::Unavailable(text_of(&error)),
@@ -232,7 +290,7 @@ impl BlobStore {
 
     /// Deletes an object by its name, if it is there.
     pub async fn delete_named(&self, name: &str) -> Result<(), BlobError> {
-        match self.store.delete(&self.prefix.clone().join(name)).await {
+        match self.store.delete(&self.named_path(name)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(BlobError::Unavailable(text_of(&error))),
         }
@@ -243,7 +301,8 @@ impl BlobStore {
     pub fn delete_leftovers(&self, before: SystemTime) {
         let Some(folder) = &self.folder else { return };
         let entries = |folder: &FilePath| std::fs::read_dir(folder).into_iter().flatten().flatten();
-        for sub in entries(&folder.join(FOLDER)) {
+        let folders = [FOLDER, NAMED_FOLDER].map(|name| folder.join(name));
+        for sub in folders.iter().flat_map(|folder| entries(folder)) {
             for file in entries(&sub.path()) {
                 let is_part = file.file_name().to_string_lossy().contains('#');
                 let written = file.metadata().and_then(|it| it.modified());

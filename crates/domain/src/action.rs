@@ -210,6 +210,9 @@ pub struct BackupAction {
     /// Whether it contains the outputs of runs.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub outputs: bool,
+    /// Whether it contains the archives of artifacts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub artifacts: bool,
 }
 
 /// A message for a queue of the same tenant. Parameters of the run are added to a payload that is a

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The role of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum NodeRole {
     /// Plans, expires dead nodes, acknowledges and may become leader.
     Scheduler,
@@ -85,18 +85,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// Every class.
-    pub const ALL: [Class; 3] = [Class::LocalSafe, Class::LeaderOnly, Class::QuorumRequired];
-
-    /// The name in every interface.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::LocalSafe => "LOCAL_SAFE",
-            Class::LeaderOnly => "LEADER_ONLY",
-            Class::QuorumRequired => "QUORUM_REQUIRED",
-        }
-    }
-
     /// Whether it is the default class.
     pub fn is_default(&self) -> bool {
         *self == Class::LocalSafe
@@ -206,7 +194,8 @@ impl fmt::Display for Labels {
 ///
 /// Requirements and offers are lists of words. A label is `key=value`. The word of the leader has
 /// no equals sign, so no label can be mistaken for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Placement(Vec<String>);
 
 impl Placement {

@@ -20,12 +20,16 @@ use crate::schedule::{
     CatchUpPolicy, CatchUpRules, Filter, FilteredSchedule, Schedule, Zone, Zones,
 };
 
+mod field;
+mod policy;
 mod when;
 
+pub use field::{JOB_FIELDS, JobField, policies, policy_of_key};
+pub use policy::{Policy, PolicyKind, PolicyValue, Shown, WordType};
 pub use when::{When, WhenError};
 
 /// A stored job.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Its id, which never changes.
     pub id: JobId,
@@ -212,32 +216,15 @@ impl Job {
     /// The fields that differ from an earlier version, by their REST names.
     pub fn changed_fields(&self, before: &Job) -> Vec<&'static str> {
         let (new, old) = (&self.definition, &before.definition);
-        let fields = [
+        let own = [
             ("name", self.name != before.name),
             ("status", self.state != before.state),
             ("owner", self.owner != before.owner),
-            ("description", new.description != old.description),
             ("schedule", new.when != old.when),
             ("payload", new.action != old.action),
-            ("run_as", new.run_as != old.run_as),
             ("retry_config", new.retry != old.retry),
-            ("timeout_seconds", new.timeout != old.timeout),
-            ("grace_period_seconds", new.grace_period != old.grace_period),
-            ("catch_up", new.catch_up != old.catch_up),
-            ("max_catch_up", new.max_catch_up != old.max_catch_up),
-            ("start_deadline_seconds", new.start_deadline != old.start_deadline),
-            ("overlap", new.overlap != old.overlap),
-            ("concurrency", new.concurrency != old.concurrency),
-            ("jitter_seconds", new.jitter != old.jitter),
-            ("priority", new.priority != old.priority),
-            ("on_completion", new.on_completion != old.on_completion),
-            ("on_lost", new.on_lost != old.on_lost),
             ("depends_on", new.depends_on != old.depends_on),
-            ("dependency_rule", new.dependency_rule != old.dependency_rule),
-            ("dependency_timeout_seconds", new.dependency_timeout != old.dependency_timeout),
-            ("tags", new.tags != old.tags),
             ("retention", new.retention != old.retention),
-            ("class", new.class != old.class),
             ("run_on", new.run_on != old.run_on),
             ("partition", new.partition != old.partition),
             ("parameters", new.parameters != old.parameters),
@@ -245,11 +232,14 @@ impl Job {
             ("calendars", new.calendars != old.calendars),
             ("pool", new.pool != old.pool),
             ("parameter_rules", new.parameter_rules != old.parameter_rules),
-            ("lost_question", new.lost_question != old.lost_question),
-            ("exactly_once", new.exactly_once != old.exactly_once),
             ("tasks", new.dag != old.dag),
         ];
-        fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+        let simple = policies().map(|(field, policy)| (field.key(), policy.differs(new, old)));
+        own.into_iter()
+            .chain(simple)
+            .filter(|(_, differs)| *differs)
+            .map(|(name, _)| name)
+            .collect()
     }
 }
 
@@ -425,20 +415,6 @@ pub enum LostAnswer {
     Fail,
     /// It ends as COMPLETED: its work was done before its node was lost.
     Complete,
-}
-
-impl LostAnswer {
-    /// Every answer.
-    pub const ALL: [LostAnswer; 3] = [LostAnswer::Retry, LostAnswer::Fail, LostAnswer::Complete];
-
-    /// The name in every interface.
-    pub fn name(self) -> &'static str {
-        match self {
-            LostAnswer::Retry => "RETRY",
-            LostAnswer::Fail => "FAIL",
-            LostAnswer::Complete => "COMPLETE",
-        }
-    }
 }
 
 /// How long a run that is HELD waits for a decision, and the decision after that time.

@@ -5,75 +5,77 @@
 
 use jiff::Timestamp;
 
+use crate::access::Deed;
 use crate::id::{ObjectId, TenantId};
 
 /// The longest name of an object, in bytes.
 pub const NAME_BYTES_MAX: usize = 100;
 
-/// The kind of a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ObjectKind {
-    /// A database of SQL jobs.
-    Database,
+/// Kinds, each with its stored name, the word in messages, and the privilege to change one.
+macro_rules! object_kinds {
+    ($($(#[$doc:meta])* $kind:ident $name:literal $word:literal $deed:ident;)*) => {
+        /// The kind of a resource.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ObjectKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl ObjectKind {
+            /// Every kind.
+            pub const ALL: [ObjectKind; [$($name),*].len()] = [$(ObjectKind::$kind),*];
+
+            /// The stored name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(ObjectKind::$kind => $name,)*
+                }
+            }
+
+            /// The word in messages.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(ObjectKind::$kind => $word,)*
+                }
+            }
+
+            /// What a user who changes one does.
+            pub fn changing(self) -> Deed {
+                match self {
+                    $(ObjectKind::$kind => Deed::$deed,)*
+                }
+            }
+        }
+    };
+}
+
+object_kinds! {
+    /// A database of SQL jobs: an address that this machine connects to, or a file of it.
+    Database "DATABASE" "database" ChangeCluster;
     /// A destination of alerts.
-    AlertChannel,
+    AlertChannel "ALERT_CHANNEL" "alert channel" ChangeAccess;
     /// A slice of the user's data.
-    Shard,
+    Shard "SHARD" "shard" ChangeCluster;
     /// A remote agent with its own key.
-    Agent,
+    Agent "AGENT" "agent" ChangeCluster;
     /// A token to join as an agent, once.
-    JoinToken,
+    JoinToken "JOIN_TOKEN" "join token" ChangeCluster;
     /// A set of days that jobs include or exclude.
-    Calendar,
+    Calendar "CALENDAR" "calendar" ChangeAccess;
     /// A window of time in which no tick starts.
-    Blackout,
+    Blackout "BLACKOUT" "blackout" ChangeAccess;
     /// A pause of all jobs.
-    Pause,
+    Pause "PAUSE" "pause" ChangeAccess;
     /// A limit across jobs.
-    Pool,
+    Pool "POOL" "pool" ChangeAccess;
     /// An address at which programs elsewhere trigger a job.
-    Hook,
+    Hook "HOOK" "hook" ChangeAccess;
     /// A page that shows the state of jobs with chosen tags, to everyone if it is public.
-    StatusPage,
+    StatusPage "STATUS_PAGE" "status page" ChangeAccess;
     /// Dashboard preferences of a user: the object's name is the user's id.
-    Preferences,
+    Preferences "PREFERENCES" "preferences of a user" ChangeCluster;
 }
 
 impl ObjectKind {
-    /// Every kind.
-    pub const ALL: [ObjectKind; 12] = [
-        ObjectKind::Database,
-        ObjectKind::AlertChannel,
-        ObjectKind::Shard,
-        ObjectKind::Agent,
-        ObjectKind::JoinToken,
-        ObjectKind::Calendar,
-        ObjectKind::Blackout,
-        ObjectKind::Pause,
-        ObjectKind::Pool,
-        ObjectKind::Hook,
-        ObjectKind::StatusPage,
-        ObjectKind::Preferences,
-    ];
-
-    /// The stored name.
-    pub fn name(self) -> &'static str {
-        match self {
-            ObjectKind::Database => "DATABASE",
-            ObjectKind::AlertChannel => "ALERT_CHANNEL",
-            ObjectKind::Shard => "SHARD",
-            ObjectKind::Agent => "AGENT",
-            ObjectKind::JoinToken => "JOIN_TOKEN",
-            ObjectKind::Calendar => "CALENDAR",
-            ObjectKind::Blackout => "BLACKOUT",
-            ObjectKind::Pause => "PAUSE",
-            ObjectKind::Pool => "POOL",
-            ObjectKind::Hook => "HOOK",
-            ObjectKind::StatusPage => "STATUS_PAGE",
-            ObjectKind::Preferences => "PREFERENCES",
-        }
-    }
-
     /// The kind with a stored name.
     pub fn from_name(name: &str) -> Option<Self> {
         ObjectKind::ALL.into_iter().find(|kind| kind.name() == name)

@@ -8,6 +8,41 @@ use serde_json::value::RawValue;
 
 use crate::exact_number;
 
+/// How deep a value may be nested. Readers stop at 128 levels, and answers put values into lists and
+/// objects of their own.
+pub const NESTING_MAX: usize = 100;
+
+/// Checks that a text is one JSON value that every client can read: not nested too deeply, no half of
+/// a character, no number beyond all limits.
+pub fn check(text: &str) -> Result<(), serde_json::Error> {
+    serde_json::from_str::<Value>(text)?;
+    if nesting(text) > NESTING_MAX {
+        let problem = format!("nested deeper than {NESTING_MAX} levels");
+        return Err(serde::de::Error::custom(problem));
+    }
+    Ok(())
+}
+
+/// How deep a valid JSON text is nested.
+fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_text, mut is_escaped) = (false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
 /// A JSON value whose text stays: a number with more digits than 64 bits hold is not rounded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -16,14 +51,14 @@ pub struct RawJson(Box<RawValue>);
 impl RawJson {
     /// Reads a text, if it is JSON.
     pub fn from_text(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str::<Value>(text)?;
+        check(text)?;
         Ok(RawJson(serde_json::from_str(text)?))
     }
 
     /// Whether it can be read as a value: a text that is too deep, or names half a character,
     /// cannot.
     pub fn check(&self) -> Result<(), serde_json::Error> {
-        serde_json::from_str::<Value>(self.text()).map(drop)
+        check(self.text())
     }
 
     /// The text.
@@ -81,6 +116,12 @@ mod tests {
         for wrong in ["", "{", "1 2", "nul", r#""\ud800""#, "1e999", &deep] {
             assert!(RawJson::from_text(wrong).is_err(), "{wrong}");
         }
+        let nested = |depth| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(RawJson::from_text(&nested(NESTING_MAX)).is_ok());
+        let error = RawJson::from_text(&nested(NESTING_MAX + 1)).unwrap_err();
+        assert_eq!(error.to_string(), "nested deeper than 100 levels");
+        let brackets = format!(r#"["\"{}"]"#, "[{".repeat(NESTING_MAX));
+        assert!(RawJson::from_text(&brackets).is_ok(), "brackets in a text are no nesting");
         assert_eq!(RawJson::default(), RawJson::from_text(" null ").unwrap());
     }
 }

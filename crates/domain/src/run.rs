@@ -15,6 +15,7 @@ use crate::slot::SlotKind;
 
 mod error_number;
 mod state;
+pub mod with_output;
 
 pub use error_number::error_number;
 pub use state::{Event, Outcome, RunState, TRANSITIONS};
@@ -43,20 +44,21 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// Every origin.
+    pub const ALL: [Origin; 8] = [
+        Origin::Schedule,
+        Origin::CatchUp,
+        Origin::Manual,
+        Origin::Backfill,
+        Origin::Dependency,
+        Origin::Part,
+        Origin::Message,
+        Origin::Step,
+    ];
+
     /// The origin with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
-        [
-            Origin::Schedule,
-            Origin::CatchUp,
-            Origin::Manual,
-            Origin::Backfill,
-            Origin::Dependency,
-            Origin::Part,
-            Origin::Message,
-            Origin::Step,
-        ]
-        .into_iter()
-        .find(|origin| *origin as i64 == number)
+        Self::ALL.into_iter().find(|origin| *origin as i64 == number)
     }
 
     /// Whether the run belongs to a scheduled time.
@@ -80,7 +82,7 @@ impl Origin {
 }
 
 /// Wait of a run, in addition to its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Wait {
     /// Earlier runs of the same job.
@@ -102,24 +104,48 @@ pub enum Wait {
 }
 
 impl Wait {
+    /// Every wait.
+    pub const ALL: [Wait; 8] = [
+        Wait::Overlap,
+        Wait::Upstream,
+        Wait::Quorum,
+        Wait::Parts,
+        Wait::Pool,
+        Wait::Decision,
+        Wait::Backfill,
+        Wait::Pause,
+    ];
+
     /// The wait with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
-        const ALL: [Wait; 8] = [
-            Wait::Overlap,
-            Wait::Upstream,
-            Wait::Quorum,
-            Wait::Parts,
-            Wait::Pool,
-            Wait::Decision,
-            Wait::Backfill,
-            Wait::Pause,
-        ];
-        ALL.into_iter().find(|wait| *wait as i64 == number)
+        Self::ALL.into_iter().find(|wait| *wait as i64 == number)
+    }
+
+    /// Whether a change of the job ends the wait: the run looks again by the new definition. Of
+    /// those in line, as many look as the job lets run.
+    pub fn ends_with_change(self) -> bool {
+        !matches!(self, Wait::Parts | Wait::Decision)
+    }
+
+    /// Whether the wait ends when its time is over. After the time for a decision, the rule of the
+    /// job decides.
+    pub fn ends_with_time(self) -> bool {
+        self != Wait::Decision
+    }
+
+    /// Whether a run with this wait takes a place among the runs of its job that are at work.
+    pub fn takes_place(self) -> bool {
+        matches!(self, Wait::Parts | Wait::Pool | Wait::Decision)
+    }
+
+    /// Whether a run with this wait lets others of its job pass, and gets in line anew.
+    pub fn stands_aside(self) -> bool {
+        self == Wait::Upstream
     }
 }
 
 /// The reason of an outcome: a code for programs and a text for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// The reason code.
     pub code: ReasonCode,
@@ -223,7 +249,7 @@ impl ReasonCode {
 }
 
 /// A run to be recorded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewRun {
     /// Its id; a second run with the same id is refused.
     pub id: RunId,
@@ -268,7 +294,7 @@ impl NewRun {
 }
 
 /// Scheduled times that ended without a run: one row of the ledger for all of them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LedgerEntry {
     /// The id of the row, computed from the first of the times.
     pub id: RunId,
@@ -464,7 +490,7 @@ impl fmt::Display for ErrorCode {
 }
 
 /// An ended attempt.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndedAttempt {
     /// The number of the attempt, from 1.
     pub number: u32,
@@ -479,5 +505,6 @@ pub struct EndedAttempt {
     /// When it ended.
     pub finished_at: Timestamp,
     /// The result.
+    #[serde(with = "with_output")]
     pub result: AttemptResult,
 }

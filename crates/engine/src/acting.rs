@@ -123,6 +123,11 @@ impl AuthorizedEngine<'_> {
         self.engine.node()
     }
 
+    /// The name under which changes of the actor are recorded.
+    pub(crate) fn author(&self) -> &str {
+        &self.actor.name
+    }
+
     pub(crate) fn may(&self, deed: Deed) -> Result<()> {
         may(self.actor, deed).map_err(EngineError::Refused)
     }
@@ -207,7 +212,7 @@ impl AuthorizedEngine<'_> {
                 Err(error) => answers.push(Some(Err(error))),
             }
         }
-        let mut done = self.node().create_jobs(allowed).await?.into_iter();
+        let mut done = self.node().create_jobs(allowed, self.author()).await?.into_iter();
         self.engine.planned_soon();
         Ok(answers.into_iter().filter_map(|answer| answer.or_else(|| done.next())).collect())
     }
@@ -231,6 +236,12 @@ impl AuthorizedEngine<'_> {
             Some(missing) => Err(EngineError::NotFound(format!("upstream job {missing}"))),
             None => Ok(()),
         }
+    }
+
+    /// Which job of the actor's tenant waits for which: pairs of the ids of a job and its upstream,
+    /// whether the actor sees them or not. [`AuthorizedEngine::jobs_by_id`] knows those that it sees.
+    pub async fn dependencies(&self) -> Result<Vec<(JobId, JobId)>> {
+        Ok(self.node().store.dependencies(self.actor.tenant).await?)
     }
 
     /// Jobs that depend on another one, whether the actor sees them or not.
@@ -266,7 +277,7 @@ impl AuthorizedEngine<'_> {
         for change in changes.iter() {
             self.may_change_job(change, changes).await?;
         }
-        let jobs = self.node().change_jobs(changes).await?;
+        let jobs = self.node().change_jobs(changes, self.author()).await?;
         self.engine.planned_soon();
         for change in changes.iter() {
             if let JobChange::Drop { old, cancel_running: true, .. } = change {
@@ -278,7 +289,7 @@ impl AuthorizedEngine<'_> {
 
     /// Cancels the runs of a deleted job that have not ended.
     async fn cancel_runs_of(&self, id: JobId) -> Result<()> {
-        let held = self.node().cancel_runs_of(id).await?;
+        let held = self.node().cancel_runs_of(id, self.author()).await?;
         for part in self.node().store.parts(&held).await? {
             self.engine.stop_run(part.run);
         }
@@ -308,7 +319,7 @@ impl AuthorizedEngine<'_> {
             }
             Ok(())
         };
-        let job = self.node().try_alter_job::<E>(id, checked).await?;
+        let job = self.node().try_alter_job::<E>(id, checked, self.author()).await?;
         self.engine.planned_soon();
         Ok(job)
     }
@@ -316,13 +327,13 @@ impl AuthorizedEngine<'_> {
     /// Holds a job.
     pub async fn pause_job(&self, id: JobId) -> Result<Job> {
         self.job_for(id, Deed::AlterJob).await?;
-        self.node().pause_job(id).await
+        self.node().pause_job(id, self.author()).await
     }
 
     /// Lets a job go on.
     pub async fn resume_job(&self, id: JobId, catch_up: Option<CatchUpPolicy>) -> Result<Job> {
         self.job_for(id, Deed::AlterJob).await?;
-        let job = self.node().resume_job(id, catch_up).await?;
+        let job = self.node().resume_job(id, catch_up, self.author()).await?;
         self.engine.planned_soon();
         Ok(job)
     }
@@ -342,7 +353,7 @@ impl AuthorizedEngine<'_> {
                 })?;
             }
         }
-        let unscheduled = self.node().delete_job(id, deletion).await?;
+        let unscheduled = self.node().delete_job(id, deletion, self.author()).await?;
         if deletion.cancel_running {
             self.cancel_runs_of(id).await?;
         }

@@ -10,6 +10,7 @@ use domain::artifact::{
 use domain::id::TenantId;
 use domain::job::{Definition, Job};
 use jiff::Timestamp;
+use store::SYSTEM;
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
@@ -119,8 +120,9 @@ impl Node {
             for (name, list) in &versions {
                 let is_used = |version| used.iter().any(|it| is_use(it, name, version));
                 for version in retention.expired(list, is_used, now) {
-                    deleted +=
-                        usize::from(self.store.delete_artifact(tenant, name, version).await?);
+                    deleted += usize::from(
+                        self.store.delete_artifact(tenant, name, version, SYSTEM).await?,
+                    );
                 }
             }
         }

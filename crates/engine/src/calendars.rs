@@ -111,7 +111,7 @@ impl Node {
 
     /// Plans the jobs again that use a calendar of a tenant and were planned with other days.
     /// Returns how many.
-    pub async fn replan_calendar(&self, calendar: &Object) -> Result<usize> {
+    pub async fn replan_calendar(&self, calendar: &Object, by: &str) -> Result<usize> {
         let days = calendar_of(calendar)?;
         let is_stale = |job: &Job| {
             job.definition.calendars.iter().any(|it| {
@@ -124,7 +124,7 @@ impl Node {
         };
         let stale = self.jobs_of_tenant(Some(calendar.tenant), &[], is_stale).await?;
         for job in &stale {
-            self.touch_job(job.id, |_| {}).await?;
+            self.touch_job(job.id, |_| {}, by).await?;
         }
         Ok(stale.len())
     }
@@ -135,10 +135,11 @@ impl Node {
         &self,
         id: JobId,
         edit: impl Fn(&mut Job) + Send + Sync,
+        by: &str,
     ) -> Result<()> {
         let mut tries = 0;
         loop {
-            match self.alter_job(id, &edit).await {
+            match self.alter_job(id, &edit, by).await {
                 Ok(_) | Err(EngineError::NotFound(_)) => return Ok(()),
                 Err(EngineError::VersionConflict { .. }) if tries < TRIES_MAX => tries += 1,
                 Err(error) => return Err(error),

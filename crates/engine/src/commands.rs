@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{Cancelled, Change, Changed, Prepared, RunFilter};
 use uuid::Uuid;
 
+use self::alter::Consequence;
 use crate::error::{EngineError, Result};
 use crate::node::Node;
 use crate::queues::no_queue;
@@ -75,7 +76,7 @@ pub struct Trigger {
 
 impl Node {
     /// Creates jobs, each on its own.
-    pub async fn create_jobs(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Job>>> {
+    pub async fn create_jobs(&self, jobs: Vec<NewJob>, by: &str) -> Result<Vec<Result<Job>>> {
         let now = self.store.now().await?;
         let mut answers = Vec::with_capacity(jobs.len());
         let mut changes = Vec::new();
@@ -88,7 +89,7 @@ impl Node {
                 Err(error) => answers.push(Some(Err(error))),
             }
         }
-        let changed = self.store.define(&changes).await?;
+        let changed = self.store.define(&changes, by).await?;
         let mut done = changes.into_iter().zip(changed).map(|(change, changed)| {
             let created = answer(change, changed)?;
             log_schedule(&created, "job created");
@@ -97,7 +98,7 @@ impl Node {
         let mut made: Vec<Result<Job>> =
             answers.into_iter().filter_map(|answer| answer.or_else(|| done.next())).collect();
         let written: Vec<Job> = made.iter().flatten().cloned().collect();
-        for id in self.overtaken_by_pause(&written).await? {
+        for id in self.overtaken_by_pause(&written, by).await? {
             let paused = self.existing(id).await;
             if let Some(job) = made.iter_mut().find(|it| it.as_ref().is_ok_and(|it| it.id == id)) {
                 *job = paused;
@@ -107,9 +108,9 @@ impl Node {
     }
 
     /// Creates a job.
-    pub async fn create_job(&self, job: NewJob) -> Result<Job> {
+    pub async fn create_job(&self, job: NewJob, by: &str) -> Result<Job> {
         let missing = || EngineError::WrongState("the job was not created".into());
-        self.create_jobs(vec![job]).await?.pop().unwrap_or_else(|| Err(missing()))
+        self.create_jobs(vec![job], by).await?.pop().unwrap_or_else(|| Err(missing()))
     }
 
     /// Whether a job could be created. Its name may still be taken.
@@ -146,7 +147,6 @@ impl Node {
         }
         self.resolve_calendars(job.tenant, &mut job.definition, None).await?;
         self.resolve_artifacts(job.tenant, &mut job.definition, None).await?;
-        self.under_pause(&mut job, None).await?;
         job.definition.parameter_rules = job.definition.checked_rules()?;
         self.check(&job)?;
         self.check_dependencies(&job, among).await?;
@@ -154,17 +154,23 @@ impl Node {
         self.check_exactly_once(&job).await?;
         (job.created_at, job.updated_at) = (now, now);
         job.next_run = self.first_time(&job, now)?;
+        self.under_pause(&mut job, None).await?;
         Ok(job)
     }
 
     /// Changes a job: what `edit` makes of it replaces it, unless another change was faster. A
     /// changed schedule never fires the past.
-    pub async fn alter_job(&self, id: JobId, edit: impl FnOnce(&mut Job) + Send) -> Result<Job> {
+    pub async fn alter_job(
+        &self,
+        id: JobId,
+        edit: impl FnOnce(&mut Job) + Send,
+        by: &str,
+    ) -> Result<Job> {
         let edit = |job: &mut Job| {
             edit(job);
             Ok::<(), EngineError>(())
         };
-        self.try_alter_job(id, edit).await
+        self.try_alter_job(id, edit, by).await
     }
 
     /// Changes a job if `edit` agrees to it: its error is the answer, and nothing is written.
@@ -172,13 +178,14 @@ impl Node {
         &self,
         id: JobId,
         edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
+        by: &str,
     ) -> std::result::Result<Job, E> {
-        self.alter_job_catching_up(id, None, edit).await
+        self.alter_job_catching_up(id, None, edit, by).await
     }
 
     /// Plans a job again from now on, as if its schedule had changed.
-    pub(crate) async fn replan_job(&self, id: JobId) -> Result<Job> {
-        self.alter_job_by(id, None, true, |_| Ok::<(), EngineError>(())).await
+    pub(crate) async fn replan_job(&self, id: JobId, by: &str) -> Result<Job> {
+        self.alter_job_as(id, (None, Consequence::Replan), |_| Ok::<(), EngineError>(()), by).await
     }
 
     /// The same, where a pause that ends with it follows another catch-up policy than the job's.
@@ -187,29 +194,28 @@ impl Node {
         id: JobId,
         catch_up: Option<CatchUpPolicy>,
         edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
+        by: &str,
     ) -> std::result::Result<Job, E> {
-        self.alter_job_by(id, catch_up, false, edit).await
+        self.alter_job_as(id, (catch_up, Consequence::None), edit, by).await
     }
 
-    async fn alter_job_by<E: From<EngineError>>(
+    async fn alter_job_as<E: From<EngineError>>(
         &self,
         id: JobId,
-        catch_up: Option<CatchUpPolicy>,
-        is_replanned: bool,
+        (catch_up, consequence): (Option<CatchUpPolicy>, Consequence),
         edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
+        by: &str,
     ) -> std::result::Result<Job, E> {
         let mut old = self.existing(id).await?;
         let mut job = old.clone();
         edit(&mut job)?;
         let mut altered = self.altered(&old, job, &JobChanges::default()).await?;
-        if is_replanned {
-            altered.replan();
-        }
+        altered.apply(consequence);
         let mut tries = 0;
         loop {
             let now = self.store.now().await.map_err(EngineError::from)?;
             let change = self.change_at(&old, &mut altered, catch_up, now)?;
-            let changed = self.store.define(std::slice::from_ref(&change)).await;
+            let changed = self.store.define(std::slice::from_ref(&change), by).await;
             let changed = changed.map_err(EngineError::from)?.pop();
             self.forget_job(id);
             match changed {
@@ -229,7 +235,7 @@ impl Node {
                     if job.definition.when != old.definition.when {
                         log_schedule(&job, "schedule changed");
                     }
-                    let overtaken = self.overtaken_by_pause(std::slice::from_ref(&job)).await?;
+                    let overtaken = self.overtaken_by_pause(std::slice::from_ref(&job), by).await?;
                     return match overtaken.is_empty() {
                         true => Ok(job),
                         false => Ok(self.existing(id).await?),
@@ -241,13 +247,28 @@ impl Node {
     }
 
     /// Holds a job: nothing of it starts until it is resumed.
-    pub async fn pause_job(&self, id: JobId) -> Result<Job> {
-        self.set_state(id, JobState::Paused, &[JobState::Enabled, JobState::Paused]).await
+    pub async fn pause_job(&self, id: JobId, by: &str) -> Result<Job> {
+        let from = [JobState::Enabled, JobState::Paused];
+        let job = self.before_state(id, JobState::Paused, &from).await?;
+        // A job that PAUSE ALL has paused stays paused after it from now on.
+        if job.state == JobState::Paused && job.definition.paused_by.is_none() {
+            return Ok(job);
+        }
+        let pause = |job: &mut Job| {
+            job.state = JobState::Paused;
+            Ok::<(), EngineError>(())
+        };
+        self.alter_job_as(id, (None, Consequence::OwnPause), pause, by).await
     }
 
     /// Resumes a paused job. Missed times follow its catch-up policy, or the one that is given. A
     /// disabled job is enabled, and its missed times are not caught up.
-    pub async fn resume_job(&self, id: JobId, catch_up: Option<CatchUpPolicy>) -> Result<Job> {
+    pub async fn resume_job(
+        &self,
+        id: JobId,
+        catch_up: Option<CatchUpPolicy>,
+        by: &str,
+    ) -> Result<Job> {
         let from = [JobState::Enabled, JobState::Paused, JobState::Disabled];
         let job = self.before_state(id, JobState::Enabled, &from).await?;
         if job.state == JobState::Enabled {
@@ -265,15 +286,16 @@ impl Node {
             job.state = JobState::Enabled;
             Ok::<(), EngineError>(())
         };
-        self.alter_job_catching_up(id, catch_up, resume).await
+        self.alter_job_catching_up(id, catch_up, resume, by).await
     }
 
     /// Switches a job off.
-    pub async fn disable_job(&self, id: JobId) -> Result<Job> {
+    pub async fn disable_job(&self, id: JobId, by: &str) -> Result<Job> {
         self.set_state(
             id,
             JobState::Disabled,
             &[JobState::Enabled, JobState::Paused, JobState::Disabled],
+            by,
         )
         .await
     }
@@ -281,7 +303,7 @@ impl Node {
     /// Removes a job. Its runs that go on come to their end, unless the caller cancels them after
     /// this. Returns the names of the jobs that depended on this one alone and have no schedule:
     /// from now on they run only on request.
-    pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<Vec<String>> {
+    pub async fn delete_job(&self, id: JobId, deletion: Deletion, by: &str) -> Result<Vec<String>> {
         let Deletion { cascade, purge_history, expected, .. } = deletion;
         let job = self.existing(id).await?;
         let check = move |job: &Job| match expected {
@@ -312,7 +334,7 @@ impl Node {
                     has_schedule = false;
                 }
             };
-            let job = self.alter_job(dependent, detach).await?;
+            let job = self.alter_job(dependent, detach, by).await?;
             if !has_schedule {
                 unscheduled.push(job.name);
             }
@@ -326,12 +348,12 @@ impl Node {
             }
             Ok::<(), EngineError>(())
         };
-        self.try_alter_job(id, delete).await?;
+        self.try_alter_job(id, delete, by).await?;
         Ok(unscheduled)
     }
 
     /// Requests the cancellation of every live run of a deleted job. Returns those that nodes hold.
-    pub(crate) async fn cancel_runs_of(&self, job: JobId) -> Result<Vec<RunId>> {
+    pub(crate) async fn cancel_runs_of(&self, job: JobId, by: &str) -> Result<Vec<RunId>> {
         let states = vec![RunState::Pending, RunState::Queued, RunState::Running, RunState::Held];
         let filter = RunFilter { states, ..RunFilter::of_job(job) };
         let text = "its job was deleted".to_owned();
@@ -341,7 +363,7 @@ impl Node {
             let page = self.store.list_runs(&filter, before, CANCELLED_AT_ONCE).await?;
             for run in &page.items {
                 // One that has ended meanwhile needs nothing.
-                if let Cancelled::Requested(_) = self.cancel(run.id, &reason).await? {
+                if let Cancelled::Requested(_) = self.cancel(run.id, &reason, by).await? {
                     held.push(run.id);
                 }
             }
@@ -367,12 +389,18 @@ impl Node {
         Err(EngineError::WrongState(text))
     }
 
-    async fn set_state(&self, id: JobId, state: JobState, from: &[JobState]) -> Result<Job> {
+    async fn set_state(
+        &self,
+        id: JobId,
+        state: JobState,
+        from: &[JobState],
+        by: &str,
+    ) -> Result<Job> {
         let job = self.before_state(id, state, from).await?;
         if job.state == state {
             return Ok(job);
         }
-        self.alter_job(id, |job| job.state = state).await
+        self.alter_job(id, |job| job.state = state, by).await
     }
 
     /// The run of a trigger.
@@ -452,9 +480,9 @@ impl Node {
 
 impl Node {
     /// Requests the cancellation of a run.
-    pub async fn cancel_run(&self, run: RunId, text: &str) -> Result<Cancelled> {
+    pub async fn cancel_run(&self, run: RunId, text: &str, by: &str) -> Result<Cancelled> {
         let reason = Reason { code: ReasonCode::CancelRequested, text: text.to_owned() };
-        match self.cancel(run, &reason).await? {
+        match self.cancel(run, &reason, by).await? {
             Cancelled::NotFound => Err(EngineError::NotFound(format!("run {run}"))),
             Cancelled::EndedBefore(outcome) => {
                 Err(EngineError::WrongState(format!("run {run} has ended as {outcome} already")))

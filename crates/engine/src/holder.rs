@@ -20,7 +20,7 @@ use domain::access::{Award, Awarded, EffectivePrivileges, Entry, Kind, User};
 use domain::audit::{self, Event};
 use domain::id::{RoleId, TenantId, UserId};
 use jiff::Timestamp;
-use store::{EffectiveGrants, Recorded, as_author};
+use store::{EffectiveGrants, Recorded};
 use uuid::Uuid;
 
 use crate::error::Result;
@@ -102,24 +102,21 @@ impl Node {
         if roles.is_empty() {
             return Ok(None);
         }
-        as_author(holder.name.clone(), async {
-            let Some(user) = self.user_of(tenant, holder).await? else { return Ok(None) };
-            if user.disabled {
-                return Ok(None);
-            }
-            let held = self.awards_of(&user).await?;
-            let (is_new, is_newest) = self.visitors.look(user.id, holder);
-            if is_newest {
-                self.give(&user, &held, &roles).await?;
-            }
-            if is_new {
-                self.record(arrival(&user)).await?;
-            }
-            self.visitors.note(user.id, holder);
-            let reach = self.reach_of(&held, roles).await?;
-            self.standing_of(user, reach).await
-        })
-        .await
+        let Some(user) = self.user_of(tenant, holder).await? else { return Ok(None) };
+        if user.disabled {
+            return Ok(None);
+        }
+        let held = self.awards_of(&user).await?;
+        let (is_new, is_newest) = self.visitors.look(user.id, holder);
+        if is_newest {
+            self.give(&user, &held, &roles, &holder.name).await?;
+        }
+        if is_new {
+            self.record(arrival(&user)).await?;
+        }
+        self.visitors.note(user.id, holder);
+        let reach = self.reach_of(&held, roles).await?;
+        self.standing_of(user, reach).await
     }
 
     /// The user of a token, made at first sight.
@@ -137,7 +134,7 @@ impl Node {
         }
         let name = holder.name.clone();
         let user = User { id, tenant, name, password: None, scram: None, disabled: false };
-        match self.store.put_entry(&Entry::User(user.clone()), None).await? {
+        match self.store.put_entry(&Entry::User(user.clone()), None, &holder.name).await? {
             Recorded::Done(_) => {
                 self.register.changed();
                 Ok(Some(user))
@@ -161,7 +158,7 @@ impl Node {
     }
 
     /// Makes the user's roles these, for the jobs that run when no token is there.
-    async fn give(&self, user: &User, held: &[Award], roles: &[RoleId]) -> Result<()> {
+    async fn give(&self, user: &User, held: &[Award], roles: &[RoleId], by: &str) -> Result<()> {
         let award = |role: &RoleId| {
             let what = Awarded::Role(*role);
             Award { tenant: user.tenant, to: user.id.0, what }
@@ -171,10 +168,10 @@ impl Node {
         let surplus = held.iter().filter(is_role).filter(|award| !wanted.contains(award));
         let mut is_other = false;
         for award in surplus {
-            is_other |= self.store.revoke(award.id()).await?;
+            is_other |= self.store.revoke(award.id(), by).await?;
         }
         for award in wanted.iter().filter(|award| !held.contains(award)) {
-            self.store.award(award).await?;
+            self.store.award(award, by).await?;
             is_other = true;
         }
         if is_other {

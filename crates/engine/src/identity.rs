@@ -237,7 +237,7 @@ impl AuthorizedEngine<'_> {
                 _ => {}
             }
         }
-        match self.node().store.put_entry(&entry, expected).await? {
+        match self.node().store.put_entry(&entry, expected, self.author()).await? {
             Recorded::Done(record) => {
                 if is_other_password {
                     self.end_sessions(record.entry.id(), record.entry.tenant(), None).await?;
@@ -274,7 +274,7 @@ impl AuthorizedEngine<'_> {
         let User { id: user, name, disabled, .. } = user;
         let (password, scram) = (Some(new), Some(verifier));
         let entry = Entry::User(User { id: user, tenant, name, password, scram, disabled });
-        match self.node().store.put_entry(&entry, Some(found.version)).await? {
+        match self.node().store.put_entry(&entry, Some(found.version), self.author()).await? {
             Recorded::Done(_) => {}
             Recorded::Taken | Recorded::Conflict(0) => return Err(gone()),
             Recorded::Conflict(current) => {
@@ -300,7 +300,7 @@ impl AuthorizedEngine<'_> {
             let page = store.list_entries(&filter, after.as_deref(), PAGE).await?;
             for record in page.items {
                 if matches!(&record.entry, Entry::Key(key) if key.session && Some(key.id) != but) {
-                    store.remove_entry(record.entry.id(), None).await?;
+                    store.remove_entry(record.entry.id(), None, self.author()).await?;
                 }
             }
             match page.next {
@@ -315,7 +315,7 @@ impl AuthorizedEngine<'_> {
         let kind = entry.kind();
         self.may_touch(entry).await?;
         check_founders(entry, None)?;
-        let removed = self.node().store.remove_entry(entry.id(), expected).await?;
+        let removed = self.node().store.remove_entry(entry.id(), expected, self.author()).await?;
         self.node().register.changed();
         match removed {
             Removed::Done => Ok(()),
@@ -356,7 +356,7 @@ impl AuthorizedEngine<'_> {
             return Err(EngineError::NotFound("grantee".to_owned()));
         }
         self.covers(&self.worth(&award).await?)?;
-        let given = self.node().store.award(&award).await?;
+        let given = self.node().store.award(&award, self.author()).await?;
         self.node().register.changed();
         match given {
             GrantOutcome::Done => Ok(true),
@@ -425,7 +425,7 @@ impl AuthorizedEngine<'_> {
                 "the user admin stays the administrator of the cluster".to_owned(),
             ));
         }
-        let gone = self.node().store.revoke(id).await?;
+        let gone = self.node().store.revoke(id, self.author()).await?;
         self.node().register.changed();
         if gone { Ok(()) } else { Err(EngineError::NotFound(format!("grant {id}"))) }
     }
@@ -491,7 +491,7 @@ impl crate::run::Engine {
 
     /// Stores the verifier of a password or a key for the SQL interface, if it was not changed
     /// meanwhile.
-    pub async fn keep_verifier(&self, id: Uuid, verifier: Box<Verifier>) -> Result<()> {
+    pub async fn keep_verifier(&self, id: Uuid, verifier: Box<Verifier>, by: &str) -> Result<()> {
         let store = &self.node().store;
         let Some(record) = store.entries(&[id]).await?.pop() else { return Ok(()) };
         let mut entry = record.entry;
@@ -501,14 +501,14 @@ impl crate::run::Engine {
             Entry::Tenant(_) | Entry::Role(_) => return Ok(()),
         };
         *place = Some(verifier);
-        store.put_entry(&entry, Some(record.version)).await?;
+        store.put_entry(&entry, Some(record.version), by).await?;
         self.node().register.changed();
         Ok(())
     }
 
     /// Keeps the key that a login made.
-    pub async fn open_session(&self, key: ApiKey) -> Result<Record> {
-        match self.node().store.put_entry(&Entry::Key(key), None).await? {
+    pub async fn open_session(&self, key: ApiKey, by: &str) -> Result<Record> {
+        match self.node().store.put_entry(&Entry::Key(key), None, by).await? {
             Recorded::Done(record) => Ok(record),
             _ => Err(EngineError::NotFound("user".to_owned())),
         }

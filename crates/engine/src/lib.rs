@@ -62,8 +62,7 @@ pub use store::{
     Decided, DeliveryKey, DeliveryView, Extended, FullStore, GrantOutcome, Identity, JobFilter,
     JobVersion, LastRun, LeasedMessage, LiveCounts, MessagePlace, NamedResources, NodeControl,
     NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard, Page, PushedArtifact, Put,
-    QueueDepth, QueueLine, RecentEnd, Replaces, RequestState, RunFilter, RunView, RunsOf, Set,
-    Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics, WorkspaceDepth,
-    as_author,
+    QueueDepth, QueueLine, RecentEnd, Replaces, RequestState, RunFilter, RunView, RunsOf, SYSTEM,
+    Set, Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics, WorkspaceDepth,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -16,24 +16,24 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::action::EffectKey;
 use domain::alert::Alert;
 use domain::cluster::NodeRole;
-use domain::dag::state::Control;
 use domain::decide::explain::with_wait;
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
-use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Origin, Outcome, Reason, Wait};
+use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Origin, Outcome, Wait};
 use domain::schedule::Outage;
 use domain::shard::Shard;
 use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, Cancelled, Finish, Replaces, SharedStore, Verdict};
+use store::{Applied, Finish, Replaces, SharedStore, Verdict};
 
 use crate::holder::SeenTokens;
+use crate::pauses::UnpausedTenants;
 use crate::refusals::DeniedRequests;
 use crate::register::IdentityCache;
 use crate::settings::{Env, Settings};
@@ -42,6 +42,7 @@ use crate::start_log::BegunRuns;
 mod begun;
 mod blackouts;
 mod call;
+mod cancel;
 mod clock;
 mod dag;
 mod definitions;
@@ -101,6 +102,7 @@ pub struct Node {
     definitions: Arc<Definitions>,
     blackouts: Arc<Blackouts>,
     reconciled: Reconciled,
+    pub(crate) unpaused: UnpausedTenants,
     /// DAG runs that it advances.
     dags: DagDesk,
     pub(crate) register: IdentityCache,
@@ -111,6 +113,8 @@ pub struct Node {
     offset_us: AtomicI64,
     /// How far it is ahead of this process's steady clock.
     ahead_us: AtomicI64,
+    /// Whether the end of a run has released another one that waited here for it.
+    has_released: AtomicBool,
     /// Outcomes of the runs that it saw end.
     pub(crate) ends: Ends,
     traces: Traces,
@@ -357,6 +361,7 @@ impl Node {
             definitions: Arc::new(Definitions::new(settings.job_timeout_max)),
             blackouts: Arc::default(),
             reconciled: Reconciled::default(),
+            unpaused: UnpausedTenants::default(),
             dags: DagDesk::default(),
             settings,
             parts,
@@ -366,6 +371,7 @@ impl Node {
             state: Mutex::new(state),
             offset_us: AtomicI64::new(0),
             ahead_us: AtomicI64::new(ahead_us),
+            has_released: AtomicBool::new(false),
             ends: Ends::default(),
             traces,
             skill: None,
@@ -488,6 +494,9 @@ impl Node {
         let is_over = matches!(finish.verdict, Verdict::End { .. });
         if is_over && frees_slot && self.skill.is_none() {
             finish.followers = state.end_in_line(&run, &job, took);
+            if state.lines.take_released() {
+                self.has_released.store(true, Ordering::Relaxed);
+            }
         }
         let (claimed_at, slot) = (Some(claimed_at), run.run.slot);
         state.note_freed_slot(slot, &job, finished_at);
@@ -503,31 +512,17 @@ impl Node {
         true
     }
 
+    /// Whether the end of a run has released another one since this was last asked, so that it may
+    /// start now.
+    pub(crate) fn take_released(&self) -> bool {
+        self.has_released.load(Ordering::Relaxed)
+            && self.has_released.swap(false, Ordering::Relaxed)
+    }
+
     /// Runs of this node whose executors are to stop, each once. Other nodes learn of theirs with the
     /// next renewal of their lease.
     pub(crate) fn take_stops(&self) -> Vec<RunId> {
         std::mem::take(&mut self.state().stops_wanted)
-    }
-
-    /// Requests the cancellation of one run.
-    async fn cancel_one(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
-        let cancelled = self.store.cancel(run, reason).await?;
-        {
-            let mut state = self.state();
-            state.lines.forget_look(run);
-            if cancelled == Cancelled::Requested(state.id) {
-                state.stops_wanted.push(run);
-            }
-        }
-        if cancelled == Cancelled::Ended {
-            self.ends.add(Outcome::Cancelled, 1);
-            let is_step =
-                (run.is_part() || run.is_called()) && self.dags.note_end(run, Outcome::Cancelled);
-            if run.is_part() && !is_step {
-                self.state().parts_ended.push(run);
-            }
-        }
-        Ok(cancelled)
     }
 
     /// Remembers events that may wake a parent run: the end of a child run, and the beginning of
@@ -544,45 +539,5 @@ impl Node {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Node {
-    /// Requests the cancellation of a run. A parent run ends when its child runs have.
-    pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
-        let cancelled = self.note_cancel(run, reason).await?;
-        self.settle_dag(run).await?;
-        if let Cancelled::Requested(_) = cancelled
-            && let Some(outcome) = self.end_without_cancel(run).await?
-        {
-            return Ok(Cancelled::EndedBefore(outcome));
-        }
-        Ok(cancelled)
-    }
-
-    /// Requests the cancellation of a run. The next [`Node::advance_dags`] decides the consequences
-    /// for DAG runs.
-    async fn note_cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
-        loop {
-            if !run.is_part() {
-                if self.store.dag_run(run, false).await?.is_some() {
-                    if let Some(outcome) = self.end_without_cancel(run).await? {
-                        return Ok(Cancelled::EndedBefore(outcome));
-                    }
-                    self.dags.note(run, DagNews::Control(Control::Cancelling));
-                    self.hint();
-                    return Ok(Cancelled::Requested(self.id()));
-                }
-                let parts = self.store.parts(&[run]).await?;
-                if self.cancel_parts(&parts, reason).await? > 0 {
-                    return Ok(Cancelled::Requested(self.id()));
-                }
-            }
-            match self.cancel_one(run, reason).await? {
-                // It has begun meanwhile.
-                Cancelled::HasSteps => {}
-                cancelled => return Ok(cancelled),
-            }
-        }
     }
 }

@@ -103,6 +103,12 @@ impl Node {
         Ok(self.store.acknowledge(runs).await?)
     }
 
+    /// Records that the output of an attempt of an ended run is not in files any more. Answers
+    /// whether its record is this one now.
+    pub async fn archive_output(&self, run: RunId, number: u32, record: &[u8]) -> Result<bool> {
+        Ok(self.store.archive_output(run, number, record).await?)
+    }
+
     /// The output of an attempt as its agent compressed it, if it is kept with the record.
     pub async fn attempt_output(&self, run: RunId, number: u32) -> Result<Option<Vec<u8>>> {
         Ok(self.store.attempt_output(run, number).await?)
@@ -178,8 +184,14 @@ impl Node {
     }
 
     /// Changes a setting, or removes it, if it still has the version that the change is based on.
-    pub async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
-        Ok(self.store.set(name, value, expected).await?)
+    pub async fn set(
+        &self,
+        name: &str,
+        value: Option<&str>,
+        expected: u32,
+        by: &str,
+    ) -> Result<Set> {
+        Ok(self.store.set(name, value, expected, by).await?)
     }
 }
 
@@ -202,8 +214,8 @@ impl Node {
 
 impl Node {
     /// Makes an object, or changes the one that still has the version that the change is based on.
-    pub async fn put_object(&self, object: &Object, expected: u32) -> Result<Put> {
-        Ok(self.store.put_object(object, expected).await?)
+    pub async fn put_object(&self, object: &Object, expected: u32, by: &str) -> Result<Put> {
+        Ok(self.store.put_object(object, expected, by).await?)
     }
 
     /// Removes an object if it still has the version that was seen.
@@ -212,8 +224,9 @@ impl Node {
         tenant: TenantId,
         id: ObjectId,
         expected: u32,
+        by: &str,
     ) -> Result<Set> {
-        Ok(self.store.remove_object(tenant, id, expected).await?)
+        Ok(self.store.remove_object(tenant, id, expected, by).await?)
     }
 
     /// An object by its id, whosever it is.

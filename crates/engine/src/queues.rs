@@ -18,8 +18,8 @@ use domain::run::{
 };
 use jiff::{SignedDuration, Timestamp};
 use store::{
-    Deduplication, LapseKind, Lapsed, LeaseRequest, NewMessage, RunView, Sent, SettledMessage,
-    Verdict,
+    Deduplication, LapseKind, Lapsed, LeaseRequest, NewMessage, RunView, SYSTEM, Sent,
+    SettledMessage, Verdict,
 };
 
 use crate::error::{EngineError, Result};
@@ -191,7 +191,7 @@ impl Node {
                         let code = ReasonCode::CancelRequested;
                         let text = "the run that waited for it has stopped".to_owned();
                         let reason = Reason { code, text };
-                        if let Err(error) = self.store.cancel_message(queue, message, &reason).await {
+                        if let Err(error) = self.store.cancel_message(queue, message, &reason, SYSTEM).await {
                             tracing::warn!(%error, %message, "message of a stopped run not cancelled");
                         }
                         AttemptResult {
@@ -245,7 +245,7 @@ impl Node {
                 (*interval, *starts) = (next, None);
             }
         };
-        self.alter_job(job.id, edit).await.map(drop)
+        self.alter_job(job.id, edit, SYSTEM).await.map(drop)
     }
 
     /// Waits until a message has ended, and answers how.

@@ -24,7 +24,7 @@ use domain::fairness::Tier;
 use domain::id::{KeyId, TenantId, UserId};
 use domain::job::Job;
 use domain::job_defaults::JobDefaults;
-use store::{EffectiveGrants, EntryFilter, GrantOutcome, Recorded};
+use store::{EffectiveGrants, EntryFilter, GrantOutcome, Recorded, SYSTEM};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -323,12 +323,12 @@ impl Node {
         });
         if self.store.entries(&[admin.id()]).await?.is_empty() {
             for entry in [tenant, admin] {
-                if let Recorded::Conflict(_) = self.store.put_entry(&entry, None).await? {
+                if let Recorded::Conflict(_) = self.store.put_entry(&entry, None, SYSTEM).await? {
                     tracing::error!(?entry, "cannot be made");
                 }
             }
         }
-        match self.store.award(&founding_award()).await? {
+        match self.store.award(&founding_award(), SYSTEM).await? {
             GrantOutcome::Done | GrantOutcome::Known => {}
             refused => tracing::error!(?refused, "the administrator lacks the privilege"),
         }

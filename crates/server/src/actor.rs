@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::access::{self, Deed, Privilege, Verifier};
 use domain::audit::{Event, Kind};
-use engine::{Engine, EngineError, as_author};
+use engine::{Engine, EngineError};
 use jiff::Timestamp;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -392,8 +392,8 @@ pub(crate) async fn require_key(
     let route = request.extensions().get::<MatchedPath>().cloned();
     let question = Question::of(&request, &actor);
     let work = {
-        let (app, author) = (app.clone(), actor.name.clone());
-        async move { as_author(author, idempotency::once(&app, request, next)).await }
+        let app = app.clone();
+        async move { idempotency::once(&app, request, next).await }
     };
     let answer = async {
         match is_long(&method, route.as_ref().map(MatchedPath::as_str)) {

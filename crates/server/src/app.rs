@@ -18,6 +18,7 @@ use crate::limit::Rate;
 use crate::metrics::Metrics;
 use crate::news::EventTail;
 use crate::node_names::NodeNames;
+use crate::output_archive::OutputArchive;
 use crate::queries::Queries;
 use crate::reads::ReadLimits;
 use crate::rest::ConfigurationEntry;
@@ -55,6 +56,8 @@ pub struct Parts {
     pub outputs: Outputs,
     /// Storage of artifacts.
     pub artifacts: Arc<ArtifactStorage>,
+    /// Outputs in object storage.
+    pub output_archive: Arc<OutputArchive>,
     /// Makes backups.
     pub backups: Arc<dyn Backups>,
     /// The metrics.

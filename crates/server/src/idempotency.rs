@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use engine::{Answer, RequestState, as_author};
+use engine::{Answer, RequestState};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -73,7 +73,7 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Resp
     }
     // The answer is stored even if the client disconnects.
     let engine = engine.clone();
-    let answered = tokio::spawn(as_author(actor.name.clone(), async move {
+    let answered = tokio::spawn(async move {
         let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
         let secret = response.headers().get(header::CACHE_CONTROL);
         let secret = secret.is_some_and(|value| value == "no-store");
@@ -95,7 +95,7 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Resp
         let answer = Answer { status: parts.status.as_u16(), head, body: body.to_vec() };
         engine.by(&actor).finish_request(&key, Some(&answer)).await?;
         Ok(Response::from_parts(parts, Body::from(body)))
-    }));
+    });
     answered.await.unwrap_or_else(|_| Err(Problem::new(Code::Internal, "the request was lost")))
 }
 

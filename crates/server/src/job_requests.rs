@@ -11,7 +11,7 @@ use std::time::Duration;
 use domain::id::{JobId, RunId};
 use domain::job::Job;
 use domain::queue::{MessageBody, Report};
-use engine::{EngineError, LeasedMessage, MessageReport, Trigger, as_author};
+use engine::{EngineError, LeasedMessage, MessageReport, Trigger};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
@@ -123,8 +123,7 @@ async fn take(app: &App, queue: &Job, message: &LeasedMessage) -> Result<Value> 
     let sender = app.engine.node().standing(sender.ok_or_else(unknown)?).await?;
     let sender = sender.filter(|sender| sender.user.tenant == queue.tenant).ok_or_else(unknown)?;
     let actor = Actor::from(sender.actor(None));
-    let done = take_as(app, &actor, message.id, payload);
-    as_author(actor.name.clone(), done).await
+    take_as(app, &actor, message.id, payload).await
 }
 
 async fn take_as(app: &App, actor: &Actor, message: RunId, payload: Value) -> Result<Value> {
@@ -137,7 +136,7 @@ async fn take_as(app: &App, actor: &Actor, message: RunId, payload: Value) -> Re
     }
     let spec: JobSpec = parse_value("", payload)?;
     let new = new_job(app, actor, &spec).await?;
-    let job = match find::job_if_any(app, actor, &spec.name).await? {
+    let job = match find::job_if_any(app, actor, &spec.parts.name).await? {
         Some(known) => {
             let edit = move |job: &mut Job| {
                 job.definition = new.definition;

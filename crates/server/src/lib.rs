@@ -29,6 +29,8 @@ mod news;
 mod node_names;
 mod oidc;
 mod openapi;
+mod output_archive;
+mod output_archiver;
 mod page;
 mod pending;
 mod pg;
@@ -74,6 +76,8 @@ pub use metrics::{JobSelection, Metrics, MetricsOptions};
 pub use node_names::NodeNames;
 pub use oidc::{Fetcher, Issuer, LoginClient, Mapping, Oidc};
 pub use openapi::describe;
+pub use output_archive::{OutputArchive, OutputArchiveError};
+pub use output_archiver::{ArchiveRule, ArchivedPage, OutputArchiver};
 pub use pending::{Pending, PendingConnections};
 pub use pg::{
     SessionLimits, Shown as ShownCertificate, SqlListener, Terms as SqlTerms, Tls as SqlTls,

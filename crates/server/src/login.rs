@@ -19,7 +19,6 @@ use axum::http::{HeaderValue, header};
 use domain::access::{Actor, ApiKey, EffectivePrivileges, Refusal, User, Verifier};
 use domain::audit::{Event, Kind};
 use domain::id::{TenantId, UserId};
-use engine::as_author;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -407,7 +406,7 @@ impl Keys {
             session: true,
         };
         // The store records the login with the key.
-        as_author(owner.name.clone(), self.engine.open_session(kept)).await?;
+        self.engine.open_session(kept, &owner.name).await?;
         Ok(Session { key, expires_at })
     }
 
@@ -449,7 +448,7 @@ impl Keys {
         let (engine, name) = (Arc::clone(&self.engine), name.to_owned());
         tokio::spawn(async move {
             if let Ok(verifier) = scram::verifier_of(engine.as_ref(), user, secret).await {
-                let kept = as_author(name, engine.keep_verifier(entry, verifier)).await;
+                let kept = engine.keep_verifier(entry, verifier, &name).await;
                 if let Err(error) = kept {
                     tracing::warn!(%error, "a login is not prepared for SQL");
                 }

@@ -38,6 +38,7 @@ pub(crate) mod hook_delivery;
 pub(crate) mod hooks;
 mod job_batch;
 mod job_choice;
+mod job_graph;
 mod job_patch;
 pub(crate) mod jobs;
 mod keys;
@@ -47,6 +48,7 @@ mod messages;
 pub(crate) mod nodes;
 mod objects;
 pub(crate) mod oidc_login;
+mod operations;
 mod outlook;
 pub(crate) mod pause;
 pub(crate) mod pools;
@@ -57,6 +59,7 @@ pub(crate) mod queue_stats;
 pub(crate) mod queues;
 pub(crate) mod resource;
 mod roles;
+mod run_choice;
 mod schedule;
 pub(crate) mod secrets;
 pub(crate) mod session;
@@ -83,7 +86,10 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
     let router = resource::add_routes::<hooks::Hooks>(router);
     let router = resource::add_routes::<pools::Pools>(router);
     let router = resource::add_routes::<status_pages::StatusPages>(router);
-    resource::add_routes::<shards::Shards>(router)
+    let router = resource::add_routes::<shards::Shards>(router);
+    let router = entry::add_routes::<tenants::TenantView>(router);
+    let router = entry::add_routes::<users::UserView>(router);
+    entry::add_routes::<roles::RoleView>(router)
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(bulk::create_many))
         .routes(routes!(job_batch::batch))
@@ -96,6 +102,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(versions::get))
         .routes(routes!(versions::diff))
         .routes(routes!(versions::restore))
+        .routes(routes!(job_graph::graph))
         .routes(routes!(outlook::next_runs))
         .routes(routes!(calendar::calendar))
         .routes(routes!(calendar::day))
@@ -191,12 +198,6 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(session::whoami))
         .routes(routes!(session::change_password))
         .routes(routes!(preferences::get, preferences::put))
-        .routes(routes!(tenants::list, tenants::create))
-        .routes(routes!(tenants::get, tenants::patch, tenants::delete))
-        .routes(routes!(users::list, users::create))
-        .routes(routes!(users::get, users::patch, users::delete))
-        .routes(routes!(roles::list, roles::create))
-        .routes(routes!(roles::get, roles::patch, roles::delete))
         .routes(routes!(grants::list, grants::create))
         .routes(routes!(grants::get, grants::delete))
         .routes(routes!(keys::list, keys::create))

@@ -5,7 +5,7 @@
 
 use domain::access::{Actor, ApiKey, Entry, Kind};
 use domain::id::{TenantId, UserId};
-use engine::EngineError;
+use engine::{EngineError, SYSTEM};
 
 use crate::actor::Keys;
 use crate::problem::Result;
@@ -18,7 +18,8 @@ impl Keys {
     /// Makes the administrator's key of this node known to the others, in the place of the one that
     /// had this label before.
     pub async fn share_admin_key(&self, label: &str) -> Result<()> {
-        let (actor, engine) = (Actor::admin(), self.engine.as_ref());
+        let actor = Actor { name: SYSTEM.to_owned(), ..Actor::admin() };
+        let engine = self.engine.as_ref();
         let (mut is_known, mut after) = (false, None::<String>);
         loop {
             let of = Some(UserId::ADMIN);

@@ -26,7 +26,7 @@ mod together;
 mod versions;
 
 use domain::id::RunId;
-use engine::{CHANGES_MAX, JobChanges, as_author};
+use engine::{CHANGES_MAX, JobChanges};
 use query::{Kind, Prepared, Value};
 use sql::{Literal, Parsed, SavepointStatement, SavepointVerb, Statement, Transaction};
 
@@ -179,21 +179,16 @@ impl Session {
     /// Runs a statement with values for its `$1`, `$2`. A lack of privileges is answered, and the audit
     /// too.
     pub async fn run(&mut self, statement: &Statement, parameters: &[Value]) -> Result<Answer> {
-        let author = self.actor.name.clone();
-        as_author(author, async {
-            let result = self.perform(statement, parameters).await;
-            if let Err(error) = &result
-                && error.problem.code == Code::Forbidden
-            {
-                let tag = statement.tag();
-                let details =
-                    serde_json::json!({ "request": tag, "problem": error.problem.message });
-                let event = denied_event(&self.actor, details.to_string());
-                self.app.engine.node().record(event).await?;
-            }
-            result
-        })
-        .await
+        let result = self.perform(statement, parameters).await;
+        if let Err(error) = &result
+            && error.problem.code == Code::Forbidden
+        {
+            let tag = statement.tag();
+            let details = serde_json::json!({ "request": tag, "problem": error.problem.message });
+            let event = denied_event(&self.actor, details.to_string());
+            self.app.engine.node().record(event).await?;
+        }
+        result
     }
 
     /// The same where the interface writes the audit row.

@@ -104,7 +104,7 @@ fn problem(problem: Problem) -> QueryError {
 
 impl Source for Sys {
     fn tables(&self) -> &'static [Table] {
-        TABLES
+        &TABLES
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {

@@ -177,10 +177,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(now).await
     }
 
-    async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+    async fn define(&self, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
-        let changed = self.inner.define(changes).await;
+        let changed = self.inner.define(changes, by).await;
         if let Ok(changed) = &changed {
             let done = changes.iter().zip(changed).filter(|(_, it)| **it == Changed::Done);
             self.saw_defined(at, done.map(|(change, _)| change));
@@ -188,10 +188,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(changed).await
     }
 
-    async fn define_together(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+    async fn define_together(&self, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
-        let changed = self.inner.define_together(changes).await;
+        let changed = self.inner.define_together(changes, by).await;
         if changed.as_ref().is_ok_and(|changed| changed.iter().all(|it| *it == Changed::Done)) {
             self.saw_defined(at, changes.iter());
         }
@@ -291,10 +291,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(tokens).await
     }
 
-    async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
+    async fn cancel(&self, run: RunId, reason: &Reason, by: &str) -> Result<Cancelled> {
         self.link.there().await?;
         let before = self.states(std::iter::once(run)).await?;
-        let answer = self.inner.cancel(run, reason).await;
+        let answer = self.inner.cancel(run, reason, by).await;
         if let Ok(answer) = &answer {
             self.link.saw(SimEvent::Cancelled { run, answer: *answer });
             if let (Cancelled::Ended, [Some(from)]) = (answer, &before[..]) {
@@ -304,9 +304,15 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(answer).await
     }
 
-    async fn decide(&self, run: RunId, answer: LostAnswer, reason: &Reason) -> Result<Decided> {
+    async fn decide(
+        &self,
+        run: RunId,
+        answer: LostAnswer,
+        reason: &Reason,
+        by: &str,
+    ) -> Result<Decided> {
         self.link.there().await?;
-        let answer = self.inner.decide(run, answer, reason).await;
+        let answer = self.inner.decide(run, answer, reason, by).await;
         self.link.back(answer).await
     }
 
@@ -545,46 +551,16 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         self.link.back(claimed).await
     }
 
-    async fn acknowledge_runs(&self, node: NodeId) -> Result<u64> {
-        self.link.there().await?;
-        let woken = self.inner.acknowledge_runs(node).await;
-        self.link.back(woken).await
-    }
-
-    async fn allow_effects(&self, attempts: &[(Grant, String)]) -> Result<Vec<bool>> {
-        self.link.there().await?;
-        let allowed = self.inner.allow_effects(attempts).await;
-        self.link.back(allowed).await
-    }
-
-    async fn has_effects(&self) -> Result<bool> {
-        self.link.there().await?;
-        let answer = self.inner.has_effects().await;
-        self.link.back(answer).await
-    }
-
-    async fn wake_pools(&self) -> Result<u64> {
-        self.link.there().await?;
-        let woken = self.inner.wake_pools().await;
-        self.link.back(woken).await
-    }
-
-    async fn quorum(&self, run: RunId) -> Result<Quorum> {
-        self.link.there().await?;
-        let quorum = self.inner.quorum(run).await;
-        self.link.back(quorum).await
-    }
-
-    async fn acknowledgements(&self, run: RunId) -> Result<Vec<Acknowledgement>> {
-        self.link.there().await?;
-        let acknowledgements = self.inner.acknowledgements(run).await;
-        self.link.back(acknowledgements).await
-    }
-
-    async fn publish_policy(&self, node: NodeId, epoch: i64, policy: &str) -> Result<Option<u32>> {
-        self.link.there().await?;
-        let version = self.inner.publish_policy(node, epoch, policy).await;
-        self.link.back(version).await
+    through! {
+        acknowledge_runs(node: NodeId) -> u64;
+        allow_effects(attempts: &[(Grant, String)]) -> Vec<bool>;
+        has_effects() -> bool;
+        wake_pools() -> u64;
+        quorum(run: RunId) -> Quorum;
+        acknowledgements(run: RunId) -> Vec<Acknowledgement>;
+        publish_policy(node: NodeId, epoch: i64, policy: &str) -> Option<u32>;
+        has_more_jobs_than(count: u32) -> bool;
+        steer(node: NodeId, steer: NodeControl, by: &str) -> NodeControlOutcome;
     }
 
     async fn schedulers(&self) -> Result<Vec<NodeId>> {
@@ -594,17 +570,5 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
             schedulers = schedulers.map(|schedulers| sabotage.schedulers(schedulers));
         }
         self.link.back(schedulers).await
-    }
-
-    async fn has_more_jobs_than(&self, count: u32) -> Result<bool> {
-        self.link.there().await?;
-        let more = self.inner.has_more_jobs_than(count).await;
-        self.link.back(more).await
-    }
-
-    async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
-        self.link.there().await?;
-        let steered = self.inner.steer(node, steer).await;
-        self.link.back(steered).await
     }
 }

@@ -32,11 +32,13 @@ mod trace;
 mod world;
 
 use std::fmt;
+use std::path::Path;
 
 pub use invariants::Violation;
 pub use queue_world::{QueueStats, simulate_queue};
 pub use sabotage::Sabotage;
 pub use stats::SimStats;
+use store::sqlite::GroupRecorder;
 
 use world::World;
 
@@ -72,8 +74,18 @@ pub struct SimReport {
 
 /// Lives through the world of a seed.
 pub fn simulate(seed: u64, options: &Options) -> SimReport {
+    simulate_recorded(seed, options, None, |_| {})
+}
+
+/// The same. The recorder receives what the store writes, and at the end `look` sees its file.
+pub fn simulate_recorded(
+    seed: u64,
+    options: &Options,
+    recorder: Option<GroupRecorder>,
+    look: impl FnOnce(&Path),
+) -> SimReport {
     let broken = |problem: String| Violation { invariant: "a world", detail: problem };
-    let mut world = match World::new(seed, options) {
+    let mut world = match World::new(seed, options, recorder) {
         Ok(world) => world,
         Err(error) => {
             return SimReport {
@@ -86,6 +98,7 @@ pub fn simulate(seed: u64, options: &Options) -> SimReport {
         }
     };
     let violation = world.live(options).err();
+    look(&world.file());
     SimReport {
         seed,
         hash: world.trace().hash(),

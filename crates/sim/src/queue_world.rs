@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::sqlite::{SqliteOptions, SqliteStore};
 use store::{
     Applied, Change, LeaseExtension, LeaseRequest, LeasedMessage, MessageQueries, Messages,
-    Prepared, SettledMessage, Store, TimeLimit, Verdict,
+    Prepared, SYSTEM, SettledMessage, Store, TimeLimit, Verdict,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -152,7 +152,7 @@ impl QueueWorld {
             plan: None,
             changed: Vec::new(),
         };
-        runtime.block_on(store.define(&[change]))?;
+        runtime.block_on(store.define(&[change], SYSTEM))?;
         let mut machines: Vec<Machine> =
             (0..2).map(|index| Machine::new(index, MachineClock::new(clock.clone()))).collect();
         for machine in &mut machines {

@@ -1,12 +1,13 @@
 //! A world: machines over one store, and a loop that lets one thing happen after the other.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::id::{JobId, ObjectId, RunId, TenantId};
 use domain::object::{Object, ObjectKind};
 use domain::schedule::Zones;
-use store::sqlite::{SqliteOptions, SqliteStore};
-use store::{NamedResources, Store};
+use store::sqlite::{GroupRecorder, SqliteOptions, SqliteStore};
+use store::{NamedResources, SYSTEM, Store};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
@@ -49,8 +50,11 @@ pub struct World {
     /// Runs that a client may cancel.
     runs: Vec<RunId>,
     runtime: Runtime,
-    _folder: TempDir,
+    folder: TempDir,
 }
+
+/// The file of the store.
+const FILE: &str = "world.db";
 
 /// A world that could not be made: a full disk, no threads.
 pub type Broken = Box<dyn std::error::Error>;
@@ -72,7 +76,7 @@ async fn make_shards(store: &SqliteStore, tenants: &[TenantId], count: u64) -> s
                 created_at: now,
                 changed_at: now,
             };
-            store.put_object(&object, 0).await?;
+            store.put_object(&object, 0, SYSTEM).await?;
         }
     }
     Ok(())
@@ -92,23 +96,28 @@ async fn make_pools(store: &SqliteStore, tenants: &[TenantId]) -> store::Result<
             created_at: now,
             changed_at: now,
         };
-        store.put_object(&object, 0).await?;
+        store.put_object(&object, 0, SYSTEM).await?;
     }
     Ok(())
 }
 
 impl World {
-    /// The world of a seed.
-    pub fn new(seed: u64, options: &Options) -> Result<Self, Broken> {
+    /// The world of a seed. The recorder receives what its store writes.
+    pub fn new(
+        seed: u64,
+        options: &Options,
+        recorder: Option<GroupRecorder>,
+    ) -> Result<Self, Broken> {
         let mut random = Random::new(seed);
         let profile = Profile::draw(&mut random);
         let clock = VirtualClock::new(profile.start);
         let folder = tempfile::tempdir()?;
         let wall = clock.clone();
-        let store = SqliteStore::open_with(
-            &folder.path().join("world.db"),
+        let store = SqliteStore::open_recorded(
+            &folder.path().join(FILE),
             Arc::new(move || wall.look()),
             SqliteOptions { durable: false },
+            recorder,
         )?;
         let link =
             Arc::new(StoreLink::new(clock.clone(), random.fork(), profile.rates, options.sabotage));
@@ -138,8 +147,13 @@ impl World {
             calm: false,
             runs: Vec::new(),
             runtime,
-            _folder: folder,
+            folder,
         })
+    }
+
+    /// The file of its store.
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join(FILE)
     }
 
     /// Runs the world. Returns the first violation, if there was one.

@@ -1,16 +1,18 @@
-//! The clauses of a job: one table with the syntax and the parser of each.
+//! The clauses of a job. Those of simple fields follow from the table of job fields; the others are
+//! one table with the syntax and the parser of each.
+
+use std::sync::LazyLock;
 
 use domain::action::AdaptiveInterval;
 use domain::calendar::Shift;
-use domain::cluster::Class;
 use domain::dependency::DependencyRule;
 use domain::job::{
-    DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap, Retention,
+    DependsOn, ErrorFilter, JOB_FIELDS, JobField, JobState, LostQuestion, OnLost, Policy, Retention,
 };
 use domain::parameter::ParameterRule;
 use domain::partition::{Partition, Rows};
 use domain::pool::PoolUse;
-use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
+use domain::schedule::{GapRule, OverlapRule};
 use jiff::SignedDuration;
 use serde_json::Value;
 use sqlparser::tokenizer::Token;
@@ -25,6 +27,9 @@ pub(crate) use action::{action, payload, structure_of};
 mod declare;
 mod place;
 pub(crate) use place::expression;
+mod policy;
+pub use policy::PolicyClause;
+pub(crate) use policy::printed;
 mod read;
 pub(crate) use read::{keep_completed, values};
 mod schedule;
@@ -32,8 +37,8 @@ mod schedule;
 /// A parsed clause.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Clause {
-    /// The nodes that may execute it.
-    Class(Class),
+    /// A field that the table of job fields describes.
+    Policy(PolicyClause),
     /// Labels of the nodes that may execute it.
     RunOn(Vec<(String, String)>),
     /// On which shards it runs.
@@ -52,8 +57,6 @@ pub enum Clause {
     IncludeCalendars(Vec<UsedCalendar>),
     /// Jobs that must have ended before it starts.
     DependsOn(DependencyRule, Vec<Upstream>),
-    /// How long a run waits for them.
-    DependencyTimeout(Option<SignedDuration>),
     /// How often a failed attempt is retried.
     MaxRetries(u32),
     /// The delay before the second attempt.
@@ -68,37 +71,13 @@ pub enum Clause {
     RetryOn(Option<ErrorFilter>),
     /// Never retry these errors.
     NoRetryOn(Option<ErrorFilter>),
-    /// How long one attempt may take.
-    Timeout(SignedDuration),
-    /// How long a cancelled attempt may take to end.
-    GracePeriod(SignedDuration),
-    /// Which missed times run later.
-    CatchUp(CatchUpPolicy),
-    /// The maximum number of times that are caught up.
-    MaxCatchUp(u32),
-    /// A run that cannot start within this time is missed.
-    StartDeadline(Option<SignedDuration>),
-    /// Policy for a run that is due while earlier ones have not ended.
-    Overlap(Overlap),
-    /// Maximum number of concurrent runs.
-    Concurrency(u32),
-    /// Spreads starts over this time.
-    Jitter(SignedDuration),
-    /// 0 to 9, higher is more urgent.
-    Priority(u8),
     /// The queue of its runs.
     Queue(Option<String>),
-    /// Tags to find it by.
-    Tags(Vec<String>),
     /// Days that runs are kept, days that failed runs are kept, and the number of runs that are
     /// kept.
     Retention(Retention),
-    /// Policy for a one-time job after its run.
-    OnCompletion(OnCompletion),
     /// Policy for a run whose node was lost, and the answer to an open question about it.
     OnLost(OnLost, Option<LostQuestion>),
-    /// Database role of its statements.
-    RunAs(Option<String>),
     /// The database of its statements.
     Database(Option<String>),
     /// Parameters of its runs, and the query that creates one child run for each row.
@@ -107,10 +86,6 @@ pub enum Clause {
     Pool(Option<PoolUse>),
     /// The parameters that its runs accept.
     Declare(Vec<ParameterRule>),
-    /// Whether its statements are committed together with their record.
-    ExactlyOnce(bool),
-    /// A description for people.
-    Description(Option<String>),
     /// Whether it is scheduled.
     State(JobState),
     /// The action.
@@ -224,18 +199,20 @@ pub enum ActionClause {
         keep: Option<u32>,
         /// Whether it contains the outputs of runs.
         outputs: bool,
+        /// Whether it contains the archives of artifacts.
+        artifacts: bool,
     },
 }
 
 /// The syntax and the parser of a clause.
 pub struct Rule {
     /// The keywords that it begins with.
-    pub words: &'static [&'static str],
+    pub words: Vec<&'static str>,
     /// The syntax of its value, for the documentation.
-    pub form: &'static str,
+    pub form: String,
     /// Clauses with the same field exclude each other.
     side: &'static str,
-    read: fn(&mut Reader<'_>) -> Result<Clause>,
+    read: Read,
 }
 
 impl Rule {
@@ -243,139 +220,138 @@ impl Rule {
     pub fn name(&self) -> String {
         self.words.join(" ")
     }
+
+    /// Whether it has a parser of its own.
+    pub fn has_own_syntax(&self) -> bool {
+        matches!(self.read, Read::Own(_))
+    }
 }
 
-type Read = fn(&mut Reader<'_>) -> Result<Clause>;
-
-const fn rule(
-    words: &'static [&'static str],
-    form: &'static str,
-    side: &'static str,
-    read: Read,
-) -> Rule {
-    Rule { words, form, side, read }
+#[derive(Clone, Copy)]
+enum Read {
+    Policy(&'static JobField, &'static Policy),
+    Own(ReadOwn),
 }
 
-/// Every clause of a job, in the order in which they are printed.
-pub const RULES: &[Rule] = &[
-    rule(&["CLASS"], "= LOCAL_SAFE | LEADER_ONLY | QUORUM_REQUIRED", "class", read::class),
-    rule(&["RUN", "ON"], "(label = 'value', ...) | NONE", "run_on", action::run_on),
-    rule(
-        &["PARTITION", "BY"],
+type ReadOwn = fn(&mut Reader<'_>) -> Result<Clause>;
+
+/// Keywords, syntax, field and parser of a clause.
+type OwnRule = (&'static str, &'static str, &'static str, ReadOwn);
+
+/// Every clause of a job, in the order of the table of job fields.
+pub static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+    let of_field = |field: &'static JobField| {
+        field.clauses().filter_map(move |clause| match &field.policy {
+            Some(policy) if !field.has_own_sql => Some(policy::rule(clause, field, policy)),
+            _ => OWN.iter().find(|(words, ..)| *words == clause).map(own_rule),
+        })
+    };
+    let is_of_field = |rule: &&OwnRule| {
+        JOB_FIELDS.iter().any(|field| field.clauses().any(|clause| clause == rule.0))
+    };
+    let others = OWN.iter().filter(|rule| !is_of_field(rule)).map(own_rule);
+    JOB_FIELDS.iter().flat_map(of_field).chain(others).collect()
+});
+
+fn own_rule(&(words, form, side, read): &OwnRule) -> Rule {
+    let (words, form) = (words.split(' ').collect(), form.to_owned());
+    Rule { words, form, side, read: Read::Own(read) }
+}
+
+/// The clauses with a parser of their own.
+const OWN: &[OwnRule] = &[
+    ("RUN ON", "(label = 'value', ...) | NONE", "run_on", action::run_on),
+    (
+        "PARTITION BY",
         "ALL_SHARDS | SINGLE_SHARD 'shard' | SHARD_SET ('shard', ...) | DYNAMIC expression | NONE",
         "partition",
         place::partition,
     ),
-    rule(
-        &["SCHEDULE"],
+    (
+        "SCHEDULE",
         "= CRON 'expression' | AT 'time' | EVERY duration [STARTS 'time'] [ENDS 'time'] | MANUAL \
          | AFTER DEPENDENCIES",
         "schedule",
         schedule::schedule,
     ),
-    rule(&["TIMEZONE"], "= 'zone' | NONE", "timezone", schedule::timezone),
-    rule(
-        &["DST", "GAP"],
-        "= SKIP | SHIFT_AFTER | SHIFT_BY_OFFSET | NONE",
-        "dst gap",
-        schedule::gap,
-    ),
-    rule(&["DST", "OVERLAP"], "= FIRST | SECOND | BOTH | NONE", "dst overlap", schedule::fold),
-    rule(
-        &["EXCLUDE", "CALENDAR"],
+    ("TIMEZONE", "= 'zone' | NONE", "timezone", schedule::timezone),
+    ("DST GAP", "= SKIP | SHIFT_AFTER | SHIFT_BY_OFFSET | NONE", "dst gap", schedule::gap),
+    ("DST OVERLAP", "= FIRST | SECOND | BOTH | NONE", "dst overlap", schedule::fold),
+    (
+        "EXCLUDE CALENDAR",
         "name [SHIFT NEXT | PREVIOUS], ... | NONE",
         "exclude_calendar",
         read::exclude_calendars,
     ),
-    rule(&["CALENDAR"], "= name | NONE", "exclude_calendar", read::calendar),
-    rule(
-        &["INCLUDE", "CALENDAR"],
+    ("CALENDAR", "= name | NONE", "exclude_calendar", read::calendar),
+    (
+        "INCLUDE CALENDAR",
         "name [SHIFT NEXT | PREVIOUS], ... | NONE",
         "include_calendar",
         read::include_calendars,
     ),
-    rule(
-        &["DEPENDS", "ON"],
+    (
+        "DEPENDS ON",
         "[JOB | DAG] name [SUCCESS | COMPLETION | FAILURE], ... | ANY (...) | ALL (...) | NONE",
         "depends_on",
         read::depends_on,
     ),
-    rule(
-        &["DEPENDENCY_TIMEOUT"],
-        "= duration | NONE",
-        "dependency_timeout",
-        read::dependency_timeout,
-    ),
-    rule(&["MAX_RETRIES"], "= n", "max_attempts", read::max_retries),
-    rule(&["RETRY_BACKOFF"], "= duration", "backoff", read::retry_backoff),
-    rule(&["MAX_BACKOFF"], "= duration", "max_backoff", read::max_backoff),
-    rule(&["BACKOFF_MULTIPLIER"], "= number", "backoff_multiplier", read::backoff_multiplier),
-    rule(&["RETRY_JITTER"], "= number", "retry_jitter", read::retry_jitter),
-    rule(
-        &["RETRY", "ON"],
+    ("MAX_RETRIES", "= n", "max_attempts", read::max_retries),
+    ("RETRY_BACKOFF", "= duration", "backoff", read::retry_backoff),
+    ("MAX_BACKOFF", "= duration", "max_backoff", read::max_backoff),
+    ("BACKOFF_MULTIPLIER", "= number", "backoff_multiplier", read::backoff_multiplier),
+    ("RETRY_JITTER", "= number", "retry_jitter", read::retry_jitter),
+    (
+        "RETRY ON",
         "(EXIT_CODES (n, ...), HTTP_STATUSES (n, ...), SQLSTATES ('state', ...)) | ALL",
         "retry_on",
         read::retry_on,
     ),
-    rule(
-        &["NO", "RETRY", "ON"],
+    (
+        "NO RETRY ON",
         "(EXIT_CODES (n, ...), HTTP_STATUSES (n, ...), SQLSTATES ('state', ...)) | NONE",
         "no_retry_on",
         read::no_retry_on,
     ),
-    rule(&["TIMEOUT"], "= duration", "timeout", read::timeout),
-    rule(&["GRACE_PERIOD"], "= duration", "grace_period", read::grace_period),
-    rule(&["CATCH_UP"], "= NONE | LAST | ALL", "catch_up", read::catch_up),
-    rule(&["MAX_CATCH_UP"], "= n", "max_catch_up", read::max_catch_up),
-    rule(&["START_DEADLINE"], "= duration | NONE", "start_deadline", read::start_deadline),
-    rule(&["OVERLAP"], "= ALLOW | SKIP | QUEUE | CANCEL_PREVIOUS", "overlap", read::overlap),
-    rule(&["CONCURRENCY"], "= n", "concurrency", read::concurrency),
-    rule(&["JITTER"], "= duration", "jitter", read::jitter),
-    rule(&["PRIORITY"], "= 0 ... 9", "priority", read::priority),
-    rule(&["QUEUE"], "= name | NONE", "queue", read::queue),
-    rule(&["TAGS"], "= ('tag', ...)", "tags", read::tags),
-    rule(
-        &["RETENTION"],
+    ("QUEUE", "= name | NONE", "queue", read::queue),
+    (
+        "RETENTION",
         "(DAYS = n, FAILED_DAYS = n, KEEP_LAST = n, KEEP_COMPLETED = ALL | SAMPLE n | NONE) | NONE",
         "retention",
         read::retention,
     ),
-    rule(&["ON", "COMPLETION"], "PRESERVE | DROP", "on_completion", read::on_completion),
-    rule(
-        &["ON", "LOST"],
+    (
+        "ON LOST",
         "RETRY | FAIL | ASK [FOR duration] [THEN RETRY | FAIL | COMPLETE]",
         "on_lost",
         read::on_lost,
     ),
-    rule(&["RUN", "AS"], "role | NONE", "run_as", read::run_as),
-    rule(&["DATABASE"], "= name | NONE", "database", read::database),
-    rule(
-        &["PARAMETERS"],
+    ("DATABASE", "= name | NONE", "database", read::database),
+    (
+        "PARAMETERS",
         "(name = value, ...) [FROM 'select' [IN database]] | FROM 'select' [IN database] | NONE",
         "parameters",
         read::parameters,
     ),
-    rule(&["POOL"], "= name [WEIGHT n] | NONE", "pool", read::pool),
-    rule(
-        &["DECLARE"],
+    ("POOL", "= name [WEIGHT n] | NONE", "pool", read::pool),
+    (
+        "DECLARE",
         "(name type [REQUIRED] [DEFAULT value] [IN (value, ...)] [MIN value] [MAX value] [PATTERN 'regex'] \
          [DESCRIPTION 'text'], ...) | NONE",
         "parameter_rules",
         declare::declare,
     ),
-    rule(&["EXACTLY_ONCE"], "= TRUE | FALSE", "exactly_once", read::exactly_once),
-    rule(&["DESCRIPTION"], "= 'text' | NONE", "description", read::description),
-    rule(&["STATE"], "= ENABLED | DISABLED | PAUSED", "state", read::state),
-    rule(&["ENABLED"], "", "state", read::enabled),
-    rule(&["DISABLED"], "", "state", read::disabled),
-    rule(&["PAUSED"], "", "state", read::paused),
-    rule(
-        &["AS"],
+    ("STATE", "= ENABLED | DISABLED | PAUSED", "state", read::state),
+    ("ENABLED", "", "state", read::enabled),
+    ("DISABLED", "", "state", read::disabled),
+    ("PAUSED", "", "state", read::paused),
+    (
+        "AS",
         "'sql' | CALL procedure(value, ...) | EXEC 'command' [ARGS ('text', ...)] \
          [ENVIRONMENT (name = 'text', ...)] | ARTIFACT 'name@version' ENTRYPOINT 'entry point' \
          [FLOATING] [ARGS ('text', ...)] [ENVIRONMENT (name = 'text', ...)] | HTTP 'method address' [HEADERS (name = 'text', ...)] \
          [BODY ['text' | JSON 'json']] [EXPECT (status, ...)] | SEND TO queue PAYLOAD ['text' | JSON 'json'] \
-         [WORKSPACE 'name'] [PRIORITY n] [ADAPT [DEPTH | AGE] n FROM duration TO duration] [AWAIT] | BACKUP TO 'target' [KEEP n] [WITHOUT OUTPUTS] | NOOP",
+         [WORKSPACE 'name'] [PRIORITY n] [ADAPT [DEPTH | AGE] n FROM duration TO duration] [AWAIT] | BACKUP TO 'target' [KEEP n] [WITHOUT OUTPUTS] [WITH ARTIFACTS] | NOOP",
         "action",
         action::action,
     ),
@@ -421,7 +397,7 @@ impl Clauses {
     pub(crate) fn read_of(&mut self, reader: &mut Reader<'_>, subject: &Subject) -> Result<()> {
         let at = reader.at();
         let known = RULES.iter().filter(|rule| (subject.has)(rule.side));
-        let Some(rule) = known.into_iter().find(|rule| reader.eat(rule.words)) else {
+        let Some(rule) = known.into_iter().find(|rule| reader.eat(&rule.words)) else {
             return Err(subject.no_clause(reader));
         };
         if let Some(first) = self.0.iter().find(|said| said.side == rule.side) {
@@ -434,7 +410,12 @@ impl Clauses {
             reader.eat_sign(&Token::Eq);
         }
         let value_at = if reader.is_done() { at } else { reader.at() };
-        let clause = (rule.read)(reader)?;
+        let clause = match rule.read {
+            Read::Own(read) => read(reader)?,
+            Read::Policy(field, policy) => {
+                Clause::Policy(PolicyClause { field, policy, value: policy::read(policy, reader)? })
+            }
+        };
         self.0.push(Said { side: rule.side, clause, at, value_at });
         Ok(())
     }
@@ -466,7 +447,7 @@ impl Subject {
         if !begun.is_empty() {
             return reader.ahead(1).unexpected(&begun.join(" or "));
         }
-        if let Some(rule) = RULES.iter().find(|rule| reader.is(rule.words)) {
+        if let Some(rule) = RULES.iter().find(|rule| reader.is(&rule.words)) {
             return reader.unexpected(&format!("a clause of {}", self.what)).with_hint(format!(
                 "{} is not a clause of {}.",
                 rule.name(),

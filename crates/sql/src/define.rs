@@ -13,7 +13,9 @@ use domain::job::{Definition, Dependency, JobState, When};
 use domain::partition::{Parameters, Partition};
 use domain::schedule::{Cron, DstPolicy, Zone, Zones, parse_instant};
 
-use crate::clause::{ActionClause, Clause, Clauses, ScheduleClause, Upstream, UsedCalendar};
+use crate::clause::{
+    ActionClause, Clause, Clauses, PolicyClause, ScheduleClause, Upstream, UsedCalendar,
+};
 use crate::statement::Spanned;
 
 /// The context of a definition.
@@ -181,7 +183,7 @@ impl Clauses {
     /// The default timeout of the action, if no clause sets one. An explicit timeout stays when the
     /// action changes.
     fn define_timeout(&self, base: Option<&Definition>, definition: &mut Definition) {
-        let is_given = self.iter().any(|(clause, _)| matches!(clause, Clause::Timeout(_)));
+        let is_given = self.place_of("timeout").is_some();
         if !is_given && base.is_none_or(Definition::has_default_timeout) {
             definition.timeout = definition.action.default_timeout();
         }
@@ -220,8 +222,12 @@ impl Clauses {
 
 fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>) -> Result<()> {
     match clause {
+        Clause::Policy(PolicyClause { field, policy, value }) => {
+            if !(policy.set)(job, value.clone()) {
+                return Err(refused(Kind::Value, at, format!("{} has another kind", field.name)));
+            }
+        }
         Clause::Queue(None) => {}
-        Clause::Class(class) => job.class = *class,
         Clause::RunOn(labels) => job.run_on = Labels(labels.iter().cloned().collect()),
         Clause::PartitionBy(rule) => {
             let checked = rule.as_ref().map_or(Ok(()), Partition::check);
@@ -250,7 +256,6 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
             job.depends_on = upstream(list, context)?;
             job.dependency_rule = *rule;
         }
-        Clause::DependencyTimeout(timeout) => job.dependency_timeout = *timeout,
         Clause::MaxRetries(retries) => {
             let too_many = || refused(Kind::Value, at, "too many retries");
             job.retry.max_attempts = retries.checked_add(1).ok_or_else(too_many)?;
@@ -261,32 +266,18 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
         Clause::RetryJitter(jitter) => job.retry.jitter = *jitter,
         Clause::RetryOn(filter) => job.retry.retry_on = filter.clone(),
         Clause::NoRetryOn(filter) => job.retry.no_retry_on = filter.clone(),
-        Clause::Timeout(timeout) => job.timeout = *timeout,
-        Clause::GracePeriod(grace) => job.grace_period = *grace,
-        Clause::CatchUp(policy) => job.catch_up = *policy,
-        Clause::MaxCatchUp(most) => job.max_catch_up = *most,
-        Clause::StartDeadline(deadline) => job.start_deadline = *deadline,
-        Clause::Overlap(overlap) => job.overlap = *overlap,
-        Clause::Concurrency(most) => job.concurrency = Some(*most),
-        Clause::Jitter(jitter) => job.jitter = *jitter,
-        Clause::Priority(priority) => job.priority = *priority,
-        Clause::Tags(tags) => job.tags.clone_from(tags),
         Clause::Retention(kept) => job.retention = *kept,
-        Clause::OnCompletion(then) => job.on_completion = *then,
         Clause::OnLost(then, question) => {
             job.on_lost = *then;
             job.lost_question = question.unwrap_or_default();
         }
-        Clause::RunAs(role) => job.run_as.clone_from(role),
         Clause::Declare(rules) => {
             for rule in rules {
                 rule.checked().map_err(|error| refused(Kind::Value, at, error))?;
             }
             job.parameter_rules.clone_from(rules);
         }
-        Clause::ExactlyOnce(yes) => job.exactly_once = *yes,
         Clause::Pool(pool) => job.pool.clone_from(pool),
-        Clause::Description(text) => job.description.clone_from(text),
         Clause::As(action) => job.action = action_of(action),
     }
     Ok(())
@@ -368,8 +359,8 @@ pub(crate) fn action_of(action: &ActionClause) -> Action {
         ActionClause::Send { queue, message, workspace, priority, awaits, adaptive } => {
             Action::Queue(QueueAction { queue, message, workspace, priority, awaits, adaptive })
         }
-        ActionClause::Backup { target, keep, outputs } => {
-            Action::Backup(BackupAction { target, keep, outputs })
+        ActionClause::Backup { target, keep, outputs, artifacts } => {
+            Action::Backup(BackupAction { target, keep, outputs, artifacts })
         }
     }
 }

@@ -18,7 +18,8 @@ mod statement;
 mod syntax;
 
 pub use clause::{
-    ActionClause, Clause, Clauses, RULES, Rule, ScheduleClause, Upstream, UsedCalendar,
+    ActionClause, Clause, Clauses, PolicyClause, RULES, Rule, ScheduleClause, Upstream,
+    UsedCalendar,
 };
 pub use define::{Context, Defined, Kind as RefusedKind, Refused};
 pub use literal::Literal;

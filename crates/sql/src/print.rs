@@ -1,22 +1,22 @@
 //! Prints a job as a CREATE JOB statement: canonical spelling, clauses in the order of the table,
 //! and without clauses that have their default.
 
-use domain::action::{Action, HttpAction, QueueMetric};
+use domain::action::{Action, HttpAction, ProcedureAction, QueueMetric, SqlAction};
 use domain::calendar::{Calendar, CalendarMode, Shift};
 use domain::dependency::DependencyRule;
 use domain::id::JobId;
 use domain::job::{
-    Definition, DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap,
+    Definition, DependsOn, ErrorFilter, JOB_FIELDS, JobState, LostQuestion, OnLost, Retention,
     RetryPolicy, When,
 };
 use domain::parameter::{ParameterRule, ParameterType};
 use domain::partition::{Parameters, Partition};
-use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
+use domain::schedule::{GapRule, OverlapRule};
 use jiff::SignedDuration;
 use serde_json::Value;
 use sqlparser::tokenizer::Token;
 
-use crate::clause::structure_of;
+use crate::clause::{printed, structure_of};
 use crate::lex::lex;
 use crate::name::{quoted, text};
 
@@ -80,27 +80,65 @@ pub fn create_dag(
     format!("{}\n  AS (\n    {}\n  );", lines.join("\n  "), steps.join(",\n    "))
 }
 
-/// Every clause except the state and the action, in the order of the table.
+/// Every clause except the state and the action, in the order of the table of job fields.
 fn clauses(
     job: &Definition,
     name_of: &dyn Fn(JobId) -> String,
     tenant_timeout: Option<SignedDuration>,
 ) -> Vec<String> {
     let default = Definition::default();
+    let names_timeout =
+        !job.has_default_timeout() || tenant_timeout.is_some_and(|it| it != job.timeout);
     let mut lines = Vec::new();
-    if !job.class.is_default() {
-        lines.push(format!("CLASS = {}", job.class));
-    }
-    if !job.run_on.is_empty() {
-        lines.push(format!("RUN ON ({})", pairs(&job.run_on.0)));
-    }
-    lines.extend(job.partition.as_ref().map(partition));
-    lines.extend(when(&job.when));
-    let mut say = |differs: bool, clause: &dyn Fn() -> String| {
-        if differs {
-            lines.push(clause());
+    for field in JOB_FIELDS {
+        match (&field.policy, field.clauses().next()) {
+            (Some(policy), Some(clause)) if !field.has_own_sql => {
+                let is_said = match field.name {
+                    "timeout" => names_timeout,
+                    _ => policy.differs(job, &default),
+                };
+                if is_said {
+                    lines.push(printed(clause, policy, &(policy.get)(job)));
+                }
+            }
+            _ => lines.extend(own_clauses(field.name, job, &default, name_of)),
         }
+    }
+    lines
+}
+
+/// The clauses of a field with a syntax of its own.
+fn own_clauses(
+    field: &str,
+    job: &Definition,
+    default: &Definition,
+    name_of: &dyn Fn(JobId) -> String,
+) -> Vec<String> {
+    let clause: Option<String> = match field {
+        "schedule" => return when(&job.when),
+        "retry" => return retry_clauses(&job.retry, &default.retry),
+        "calendars" => return calendars(job),
+        "action" => database(&job.action).map(|name| format!("DATABASE = {}", quoted(name))),
+        "depends_on" => depends_on(job, name_of),
+        "retention" => (job.retention != default.retention).then(|| retention(job.retention)),
+        "on_lost" => on_lost(job),
+        "run_on" => (!job.run_on.is_empty()).then(|| format!("RUN ON ({})", pairs(&job.run_on.0))),
+        "partition" => job.partition.as_ref().map(partition),
+        "parameters" => (!job.parameters.is_empty()).then(|| parameters(&job.parameters)),
+        "parameter_rules" => {
+            (!job.parameter_rules.is_empty()).then(|| declaration(&job.parameter_rules))
+        }
+        "pool" => job.pool.as_ref().map(|pool| match pool.weight {
+            1 => format!("POOL = {}", text(&pool.name)),
+            weight => format!("POOL = {} WEIGHT {weight}", text(&pool.name)),
+        }),
+        _ => None,
     };
+    clause.into_iter().collect()
+}
+
+fn calendars(job: &Definition) -> Vec<String> {
+    let mut lines = Vec::new();
     for mode in [CalendarMode::Exclude, CalendarMode::Include] {
         let uses = job.calendars.iter().filter(|it| it.mode == mode);
         let uses: Vec<String> = uses
@@ -109,111 +147,55 @@ fn clauses(
                 shift => format!("{} SHIFT {}", quoted(&it.name), shift.name()),
             })
             .collect();
-        say(!uses.is_empty(), &|| format!("{} CALENDAR {}", mode.name(), uses.join(", ")));
-    }
-    say(!job.depends_on.is_empty(), &|| {
-        let one = |it: &domain::job::Dependency| {
-            let name = quoted(&name_of(it.job));
-            match it.on {
-                DependsOn::Success => name,
-                DependsOn::Completion => format!("{name} COMPLETION"),
-                DependsOn::Failure => format!("{name} FAILURE"),
-            }
-        };
-        let names: Vec<String> = job.depends_on.iter().map(one).collect();
-        match job.dependency_rule {
-            DependencyRule::All => format!("DEPENDS ON {}", names.join(", ")),
-            DependencyRule::Any => format!("DEPENDS ON ANY ({})", names.join(", ")),
+        if !uses.is_empty() {
+            lines.push(format!("{} CALENDAR {}", mode.name(), uses.join(", ")));
         }
-    });
-    if let Some(timeout) = job.dependency_timeout {
-        say(true, &|| format!("DEPENDENCY_TIMEOUT = {}", duration(timeout)));
-    }
-    lines.extend(retry_clauses(&job.retry, &default.retry));
-    let mut say = |differs: bool, clause: &dyn Fn() -> String| {
-        if differs {
-            lines.push(clause());
-        }
-    };
-    let names_timeout =
-        !job.has_default_timeout() || tenant_timeout.is_some_and(|it| it != job.timeout);
-    say(names_timeout, &|| format!("TIMEOUT = {}", duration(job.timeout)));
-    say(job.grace_period != default.grace_period, &|| {
-        format!("GRACE_PERIOD = {}", duration(job.grace_period))
-    });
-    say(job.catch_up != default.catch_up, &|| {
-        let word = match job.catch_up {
-            CatchUpPolicy::None => "NONE",
-            CatchUpPolicy::Last => "LAST",
-            CatchUpPolicy::All => "ALL",
-        };
-        format!("CATCH_UP = {word}")
-    });
-    say(job.max_catch_up != default.max_catch_up, &|| {
-        format!("MAX_CATCH_UP = {}", job.max_catch_up)
-    });
-    if let Some(deadline) = job.start_deadline {
-        say(true, &|| format!("START_DEADLINE = {}", duration(deadline)));
-    }
-    say(job.overlap != default.overlap, &|| {
-        let word = match job.overlap {
-            Overlap::Allow => "ALLOW",
-            Overlap::Skip => "SKIP",
-            Overlap::Queue => "QUEUE",
-            Overlap::CancelPrevious => "CANCEL_PREVIOUS",
-        };
-        format!("OVERLAP = {word}")
-    });
-    if let Some(most) = job.concurrency {
-        say(true, &|| format!("CONCURRENCY = {most}"));
-    }
-    say(job.jitter != default.jitter, &|| format!("JITTER = {}", duration(job.jitter)));
-    say(job.priority != default.priority, &|| format!("PRIORITY = {}", job.priority));
-    say(!job.tags.is_empty(), &|| format!("TAGS = ({})", texts(&job.tags)));
-    say(job.retention != default.retention, &|| {
-        let kept = job.retention;
-        let parts =
-            [("DAYS", kept.days), ("FAILED_DAYS", kept.failed_days), ("KEEP_LAST", kept.keep_last)];
-        let parts = parts.iter().filter_map(|(word, n)| n.map(|n| format!("{word} = {n}")));
-        let sample = kept.keep_completed.map(|it| format!("KEEP_COMPLETED = {}", it.words()));
-        format!("RETENTION ({})", parts.chain(sample).collect::<Vec<_>>().join(", "))
-    });
-    say(job.on_completion == OnCompletion::Drop, &|| "ON COMPLETION DROP".to_owned());
-    say(job.on_lost != OnLost::Retry, &|| {
-        let usual = LostQuestion::default();
-        let LostQuestion { timeout, then } = job.lost_question;
-        match job.on_lost {
-            OnLost::Ask if timeout == usual.timeout && then == usual.then => {
-                "ON LOST ASK".to_owned()
-            }
-            OnLost::Ask => {
-                format!("ON LOST ASK FOR {} THEN {}", duration(timeout), then.name())
-            }
-            OnLost::Retry | OnLost::Fail => "ON LOST FAIL".to_owned(),
-        }
-    });
-    if let Some(role) = &job.run_as {
-        say(true, &|| format!("RUN AS {}", quoted(role)));
-    }
-    if let Action::Sql(domain::action::SqlAction { database: Some(name), .. })
-    | Action::Procedure(domain::action::ProcedureAction { database: Some(name), .. }) =
-        &job.action
-    {
-        say(true, &|| format!("DATABASE = {}", quoted(name)));
-    }
-    say(!job.parameters.is_empty(), &|| parameters(&job.parameters));
-    if let Some(pool) = &job.pool {
-        say(true, &|| match pool.weight {
-            1 => format!("POOL = {}", text(&pool.name)),
-            weight => format!("POOL = {} WEIGHT {weight}", text(&pool.name)),
-        });
-    }
-    say(!job.parameter_rules.is_empty(), &|| declaration(&job.parameter_rules));
-    say(job.exactly_once, &|| "EXACTLY_ONCE = TRUE".to_owned());
-    if let Some(description) = &job.description {
-        say(true, &|| format!("DESCRIPTION = {}", text(description)));
     }
     lines
+}
+
+fn depends_on(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Option<String> {
+    let one = |it: &domain::job::Dependency| {
+        let name = quoted(&name_of(it.job));
+        match it.on {
+            DependsOn::Success => name,
+            DependsOn::Completion => format!("{name} COMPLETION"),
+            DependsOn::Failure => format!("{name} FAILURE"),
+        }
+    };
+    let names = job.depends_on.iter().map(one).collect::<Vec<String>>().join(", ");
+    (!names.is_empty()).then(|| match job.dependency_rule {
+        DependencyRule::All => format!("DEPENDS ON {names}"),
+        DependencyRule::Any => format!("DEPENDS ON ANY ({names})"),
+    })
+}
+
+fn retention(kept: Retention) -> String {
+    let parts =
+        [("DAYS", kept.days), ("FAILED_DAYS", kept.failed_days), ("KEEP_LAST", kept.keep_last)];
+    let parts = parts.iter().filter_map(|(word, n)| n.map(|n| format!("{word} = {n}")));
+    let sample = kept.keep_completed.map(|it| format!("KEEP_COMPLETED = {}", it.words()));
+    format!("RETENTION ({})", parts.chain(sample).collect::<Vec<_>>().join(", "))
+}
+
+fn on_lost(job: &Definition) -> Option<String> {
+    let LostQuestion { timeout, then } = job.lost_question;
+    match job.on_lost {
+        OnLost::Retry => None,
+        OnLost::Ask if job.lost_question != LostQuestion::default() => {
+            Some(format!("ON LOST ASK FOR {} THEN {}", duration(timeout), then.name()))
+        }
+        policy => Some(format!("ON LOST {}", policy.name())),
+    }
+}
+
+/// The database that an action names.
+fn database(action: &Action) -> Option<&String> {
+    match action {
+        Action::Sql(SqlAction { database, .. })
+        | Action::Procedure(ProcedureAction { database, .. }) => database.as_ref(),
+        _ => None,
+    }
 }
 
 /// The clauses of a retry policy that differ from another one.
@@ -331,7 +313,7 @@ fn when(when: &When) -> Vec<String> {
 }
 
 /// A duration in the largest unit that divides it.
-fn duration(length: SignedDuration) -> String {
+pub(crate) fn duration(length: SignedDuration) -> String {
     let seconds = length.as_secs();
     if length.subsec_nanos() != 0 || seconds < 0 {
         return text(&format!("{length:#}"));
@@ -427,7 +409,8 @@ fn action(action: &Action) -> String {
         Action::Backup(backup) => {
             let keep = backup.keep.map(|keep| format!(" KEEP {keep}")).unwrap_or_default();
             let outputs = if backup.outputs { "" } else { " WITHOUT OUTPUTS" };
-            format!("BACKUP TO {}{keep}{outputs}", text(&backup.target))
+            let artifacts = if backup.artifacts { " WITH ARTIFACTS" } else { "" };
+            format!("BACKUP TO {}{keep}{outputs}{artifacts}", text(&backup.target))
         }
     }
 }

@@ -239,6 +239,7 @@ jobs.created_at bigint not null
 jobs.updated_at bigint not null
 jobs.changed_fence bigint
 jobs.owner_id uuid not null
+jobs.once_at bigint
 last_ends.job_id uuid not null
 last_ends.outcome smallint not null
 last_ends.finished_at bigint not null

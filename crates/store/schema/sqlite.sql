@@ -291,7 +291,9 @@ CREATE TABLE jobs (
     next_run INTEGER,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
-    owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002'
+    owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002',
+    -- The latest fence when the job was changed.
+    changed_fence INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE INDEX jobs_deleted ON jobs (id) WHERE state = 'DELETED';
@@ -308,7 +310,9 @@ CREATE TABLE last_ends (
     job_id BLOB PRIMARY KEY,
     outcome INTEGER NOT NULL,
     finished_at INTEGER NOT NULL,
-    succeeded_at INTEGER
+    succeeded_at INTEGER,
+    -- The latest fence at the last end.
+    fence INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE live (
@@ -375,7 +379,9 @@ CREATE TABLE meta (
     fence INTEGER NOT NULL,
     clock INTEGER NOT NULL,
     -- The latest fencing token.
-    token INTEGER NOT NULL
+    token INTEGER NOT NULL,
+    -- The latest order that a row was given.
+    used_order INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE node_starts (

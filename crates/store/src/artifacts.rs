@@ -8,7 +8,6 @@ use domain::id::TenantId;
 use jiff::SignedDuration;
 
 use crate::audit_log::audit_row;
-use crate::author::author;
 use crate::records::{Records, Row, Statement, Transaction, page, params};
 use crate::{Page, Result, Store, StoreError};
 
@@ -22,6 +21,7 @@ pub trait Artifacts: Store {
     fn push_artifact(
         &self,
         new: &ArtifactVersion,
+        by: &str,
     ) -> impl Future<Output = Result<PushedArtifact>> + Send;
 
     /// A version of an artifact, also if it was deleted.
@@ -58,6 +58,7 @@ pub trait Artifacts: Store {
         tenant: TenantId,
         name: &str,
         version: u32,
+        by: &str,
     ) -> impl Future<Output = Result<bool>> + Send;
 
     /// Which contents a version has that is not deleted, or was deleted within this time.
@@ -82,7 +83,7 @@ const COLUMNS: &str = "tenant_id, name, version, digest, bytes, unpacked_bytes, 
                        created_at, created_by, deleted_at";
 
 impl<S: Records> Artifacts for S {
-    async fn push_artifact(&self, new: &ArtifactVersion) -> Result<PushedArtifact> {
+    async fn push_artifact(&self, new: &ArtifactVersion, by: &str) -> Result<PushedArtifact> {
         for _ in 0..PUSH_TRIES {
             let sql = format!(
                 "SELECT {COLUMNS} FROM artifacts WHERE tenant_id = $1 AND name = $2
@@ -114,11 +115,11 @@ impl<S: Records> Artifacts for S {
                     unpacked_bytes,
                     entries,
                     labels,
-                    author()
+                    by
                 ],
             );
             let pushed = ArtifactVersion { version: number, ..new.clone() };
-            let audit = audit_row(&audit(&pushed, "PUSHED"));
+            let audit = audit_row(&audit(&pushed, "PUSHED", by));
             let transaction = Transaction::from(vec![insert.expect_row(), audit]);
             if let Some(answers) = self.commit(transaction).await? {
                 let row = answers[0].rows.first().ok_or_else(StoreError::no_row)?;
@@ -182,7 +183,13 @@ impl<S: Records> Artifacts for S {
         rows.iter().map(|row| Ok(TenantId(row.get(0)?))).collect()
     }
 
-    async fn delete_artifact(&self, tenant: TenantId, name: &str, number: u32) -> Result<bool> {
+    async fn delete_artifact(
+        &self,
+        tenant: TenantId,
+        name: &str,
+        number: u32,
+        by: &str,
+    ) -> Result<bool> {
         let Some(seen) = self.artifact(tenant, name, number).await? else { return Ok(false) };
         let delete = Statement::new(
             "UPDATE artifacts SET deleted_at = {now}
@@ -190,7 +197,7 @@ impl<S: Records> Artifacts for S {
              RETURNING version",
             params![tenant.0, name, number],
         );
-        let audit = audit_row(&audit(&seen, "DELETED"));
+        let audit = audit_row(&audit(&seen, "DELETED", by));
         let transaction = Transaction::from(vec![delete.expect_row(), audit]);
         Ok(self.commit(transaction).await?.is_some())
     }
@@ -234,10 +241,10 @@ fn version(row: &Row) -> Result<ArtifactVersion> {
     })
 }
 
-fn audit(version: &ArtifactVersion, outcome: &str) -> Event {
+fn audit(version: &ArtifactVersion, outcome: &str, by: &str) -> Event {
     Event {
         tenant: version.tenant,
-        actor: author(),
+        actor: by.to_owned(),
         kind: Kind::ArtifactChanged,
         job: None,
         run: None,

@@ -29,6 +29,7 @@ use domain::cluster::{Leadership, Quorum};
 use domain::id::{NodeId, RunId};
 use domain::run::{ClaimedRun, Grant};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::records::{Records, Row, Statement, params};
 use crate::{ClaimRequest, NodeView, Result, Store};
@@ -111,6 +112,7 @@ pub trait Cluster: Store {
         &self,
         node: NodeId,
         steer: NodeControl,
+        by: &str,
     ) -> impl Future<Output = Result<NodeControlOutcome>> + Send;
 }
 
@@ -126,7 +128,7 @@ pub struct Acknowledgement {
 }
 
 /// A change of a node that an administrator requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeControl {
     /// It finishes its runs and takes no new ones.
     Drain,

@@ -19,6 +19,7 @@ use domain::dag::state::{Control, StepKey, StepRecord};
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{ClaimedRun, Grant, NewRun, Outcome, Reason, ReasonCode};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::records::{Records, Row, Sql, Statement, page, params};
@@ -387,7 +388,7 @@ fn step(row: &Row) -> Result<StepRecord> {
 }
 
 /// A DAG run as it is kept beside its run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DagRun {
     /// Its run.
     pub run: RunId,
@@ -425,7 +426,7 @@ pub struct StepEnd {
 }
 
 /// A decision about a DAG run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advance {
     /// The DAG run.
     pub run: RunId,

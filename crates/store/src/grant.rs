@@ -5,6 +5,7 @@ use domain::job::JobState;
 use domain::run::{ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 #[cfg(doc)]
 use crate::CHANGED_JOBS_MAX;
@@ -23,7 +24,7 @@ pub(crate) const TOKENS_SINCE: i64 = 1_767_225_600;
 pub(crate) const TOKEN_BITS: u32 = 20;
 
 /// The end of a claim.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finish {
     /// The claim.
     pub grant: Grant,
@@ -62,7 +63,7 @@ pub(crate) fn token_of_mark(mark: Option<i64>) -> Option<i64> {
 }
 
 /// Decision about a run when its claim ends.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Verdict {
     /// It ends. If its cancellation was requested meanwhile, it ends cancelled.
     End {
@@ -113,7 +114,7 @@ pub enum Applied {
 }
 
 /// How many runs a node can take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRequest {
     /// Runs that are due, by their kind of slot.
     pub due: PerSlot<u32>,

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::audit_log::audit_row;
-use crate::author::author;
 use crate::records::{Records, Row, Statement, Transaction, page, params};
 use crate::{Page, Result, Store, StoreError};
 
@@ -49,6 +48,7 @@ pub trait Identity: Store {
         &self,
         entry: &Entry,
         expected: Option<u32>,
+        by: &str,
     ) -> impl Future<Output = Result<Recorded>> + Send;
 
     /// Removes an entry with all that belongs to it: keys of a user, awards to and of a role.
@@ -56,13 +56,14 @@ pub trait Identity: Store {
         &self,
         id: Uuid,
         expected: Option<u32>,
+        by: &str,
     ) -> impl Future<Output = Result<Removed>> + Send;
 
     /// Gives something to a user or a role.
-    fn award(&self, award: &Award) -> impl Future<Output = Result<GrantOutcome>> + Send;
+    fn award(&self, award: &Award, by: &str) -> impl Future<Output = Result<GrantOutcome>> + Send;
 
     /// Takes an award away. Returns whether it was there.
-    fn revoke(&self, id: Uuid) -> impl Future<Output = Result<bool>> + Send;
+    fn revoke(&self, id: Uuid, by: &str) -> impl Future<Output = Result<bool>> + Send;
 
     /// An award by its id.
     fn award_by_id(&self, id: Uuid) -> impl Future<Output = Result<Option<Award>>> + Send;
@@ -198,7 +199,7 @@ impl<S: Records> Identity for S {
         Ok(page(items, limit, |record| record.entry.name()))
     }
 
-    async fn put_entry(&self, entry: &Entry, expected: Option<u32>) -> Result<Recorded> {
+    async fn put_entry(&self, entry: &Entry, expected: Option<u32>, by: &str) -> Result<Recorded> {
         let (id, kind, tenant) = (entry.id(), entry.kind() as u8, entry.tenant().0);
         let (name, body, expires) = (entry.name(), body_of(entry)?, entry.expires_at());
         let owner = entry.owner().map(|owner| owner.0);
@@ -230,7 +231,7 @@ impl<S: Records> Identity for S {
         }
         let audited = audit_kind(entry, expected.is_none());
         let version = expected.unwrap_or(0) + 1;
-        for event in audit_entry(self, entry, audited, version).await? {
+        for event in audit_entry(self, entry, audited, version, by).await? {
             transaction.push(audit_row(&event));
         }
         if let Some(answers) = self.commit(transaction).await? {
@@ -253,7 +254,7 @@ impl<S: Records> Identity for S {
         Ok(if is_taken { Recorded::Taken } else { Recorded::Conflict(version) })
     }
 
-    async fn remove_entry(&self, id: Uuid, expected: Option<u32>) -> Result<Removed> {
+    async fn remove_entry(&self, id: Uuid, expected: Option<u32>, by: &str) -> Result<Removed> {
         for _ in 0..REMOVE_TRIES {
             let Some(seen) = by_id(self, id).await? else { return Ok(Removed::Conflict(0)) };
             if expected.is_some_and(|expected| expected != seen.version) {
@@ -281,7 +282,7 @@ impl<S: Records> Identity for S {
                 transaction.push(Statement::new(sql, params![id]));
             }
             let audited = audit_kind(&seen.entry, false);
-            for event in audit_entry(self, &seen.entry, audited, 0).await? {
+            for event in audit_entry(self, &seen.entry, audited, 0, by).await? {
                 transaction.push(audit_row(&event));
             }
             if self.commit(transaction).await?.is_some() {
@@ -297,13 +298,13 @@ impl<S: Records> Identity for S {
         Ok(Removed::Conflict(found))
     }
 
-    async fn award(&self, award: &Award) -> Result<GrantOutcome> {
+    async fn award(&self, award: &Award, by: &str) -> Result<GrantOutcome> {
         let (role, privilege) = columns(&award.what);
         let (id, tenant, to) = (award.id(), award.tenant.0, award.to);
         let insert = include_str!("../sql/award_insert.sql");
         let queue = award.what.queue().map(|queue| queue.0);
         let insert = Statement::new(insert, params![id, tenant, to, role, privilege, queue]);
-        let event = audit_award(self, award, "DONE").await?;
+        let event = audit_award(self, award, "DONE", by).await?;
         let statements = vec![next_generation(), insert.expect_row(), audit_row(&event)];
         if self.commit(Transaction::from(statements)).await?.is_some() {
             return Ok(GrantOutcome::Done);
@@ -328,10 +329,10 @@ impl<S: Records> Identity for S {
         })
     }
 
-    async fn revoke(&self, id: Uuid) -> Result<bool> {
+    async fn revoke(&self, id: Uuid, by: &str) -> Result<bool> {
         let Some(award) = self.award_by_id(id).await? else { return Ok(false) };
         let delete = Statement::new("DELETE FROM awards WHERE id = $1 RETURNING id", params![id]);
-        let event = audit_award(self, &award, "DELETED").await?;
+        let event = audit_award(self, &award, "DELETED", by).await?;
         let statements = vec![next_generation(), delete.expect_row(), audit_row(&event)];
         Ok(self.commit(Transaction::from(statements)).await?.is_some())
     }
@@ -421,6 +422,7 @@ async fn audit_entry(
     entry: &Entry,
     kind: audit::Kind,
     version: u32,
+    by: &str,
 ) -> Result<Vec<Event>> {
     let mut details = json!({ "name": entry.name() });
     if version > 0 {
@@ -433,7 +435,7 @@ async fn audit_entry(
     }
     details["version"] = version.into();
     let outcome = if version > 0 { "DONE" } else { "DELETED" };
-    let mut events = vec![audit_event(entry.tenant(), kind, outcome, &details)];
+    let mut events = vec![audit_event(entry.tenant(), by, kind, outcome, &details)];
     if let Entry::Tenant(tenant) = entry
         && version > 0
     {
@@ -443,7 +445,12 @@ async fn audit_entry(
 }
 
 /// The audit of a grant that is given or revoked.
-async fn audit_award(store: &impl Records, award: &Award, outcome: &str) -> Result<Event> {
+async fn audit_award(
+    store: &impl Records,
+    award: &Award,
+    outcome: &str,
+    by: &str,
+) -> Result<Event> {
     let role = match &award.what {
         Awarded::Role(role) => Some(role.0),
         _ => None,
@@ -462,7 +469,7 @@ async fn audit_award(store: &impl Records, award: &Award, outcome: &str) -> Resu
         Some(role) => json!({ "role": name(role), to_key: name(award.to) }),
         None => json!({ "privilege": award.what.text_with(&queue), to_key: name(award.to) }),
     };
-    Ok(audit_event(award.tenant, audit::Kind::GrantChanged, outcome, &details))
+    Ok(audit_event(award.tenant, by, audit::Kind::GrantChanged, outcome, &details))
 }
 
 /// The name of a queue, or its id if it was deleted.
@@ -472,9 +479,15 @@ async fn queue_name(store: &impl Records, queue: JobId) -> Result<String> {
     rows.first().map_or_else(|| Ok(queue.to_string()), |row| row.get(0))
 }
 
-fn audit_event(tenant: TenantId, kind: audit::Kind, outcome: &str, details: &Value) -> Event {
+fn audit_event(
+    tenant: TenantId,
+    by: &str,
+    kind: audit::Kind,
+    outcome: &str,
+    details: &Value,
+) -> Event {
     let (outcome, details) = (outcome.to_owned(), details.to_string());
-    Event { tenant, actor: author(), kind, job: None, run: None, outcome, details }
+    Event { tenant, actor: by.to_owned(), kind, job: None, run: None, outcome, details }
 }
 
 fn body_of(entry: &Entry) -> Result<String> {

@@ -37,6 +37,7 @@ use domain::job::{Job, LostAnswer, Retention};
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun, Outcome, Reason};
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 mod alerts;
 mod artifacts;
@@ -58,6 +59,8 @@ mod message_queries;
 mod messages;
 mod named_resources;
 mod node_info;
+mod output_records;
+mod policy;
 mod pools;
 pub mod postgres;
 mod queue_statistics;
@@ -75,7 +78,7 @@ mod view;
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
 pub use artifacts::{Artifacts, PushedArtifact};
 pub use audit_log::{AuditFilter, AuditLog, AuditedEvent, Chain};
-pub use author::as_author;
+pub use author::SYSTEM;
 pub use change_feed::{ChangeFeed, Cursor};
 pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
 pub use dags::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd, StepOutcomes};
@@ -94,6 +97,7 @@ pub use messages::{
 pub use named_resources::{NamedResources, Put};
 pub(crate) use node_info::OUTAGES_MAX;
 pub use node_info::{Joined, NodeInfo, Replaces, START_LOG_WAIT};
+pub use output_records::OutputRecords;
 pub use pools::Pools;
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
 pub use queue_statistics::{QueueRates, QueueStatistics, WorkspaceDepths};
@@ -113,7 +117,12 @@ pub trait Store: Send + Sync + 'static {
     fn now(&self) -> impl Future<Output = Result<Timestamp>> + Send;
 
     /// Creates and changes jobs, each on its own: one that conflicts does not stop the others.
-    fn define(&self, changes: &[Change]) -> impl Future<Output = Result<Vec<Changed>>> + Send;
+    /// An operation with a `by` records the name of its author in the audit.
+    fn define(
+        &self,
+        changes: &[Change],
+        by: &str,
+    ) -> impl Future<Output = Result<Vec<Changed>>> + Send;
 
     /// Creates and changes jobs in one transaction, all of them or none: unless every result is
     /// [`Changed::Done`], nothing was written, and the other results have the cause. The changes
@@ -121,6 +130,7 @@ pub trait Store: Send + Sync + 'static {
     fn define_together(
         &self,
         changes: &[Change],
+        by: &str,
     ) -> impl Future<Output = Result<Vec<Changed>>> + Send;
 
     /// The enabled jobs of some buckets whose next time lies at most `ahead` after now, earliest
@@ -171,8 +181,12 @@ pub trait Store: Send + Sync + 'static {
     fn start_tokens(&self, count: usize) -> impl Future<Output = Result<Vec<i64>>> + Send;
 
     /// Cancels a run: at once when no node holds it, by its holder otherwise.
-    fn cancel(&self, run: RunId, reason: &Reason)
-    -> impl Future<Output = Result<Cancelled>> + Send;
+    fn cancel(
+        &self,
+        run: RunId,
+        reason: &Reason,
+        by: &str,
+    ) -> impl Future<Output = Result<Cancelled>> + Send;
 
     /// Registers a node with a lease. A node of the same name that missed heartbeats is replaced by
     /// it, and is gone; if that one was draining, so is this one. The leases of the nodes that it
@@ -198,6 +212,7 @@ pub trait Store: Send + Sync + 'static {
         run: RunId,
         answer: LostAnswer,
         reason: &Reason,
+        by: &str,
     ) -> impl Future<Output = Result<Decided>> + Send;
 
     /// Extends a node's lease; none when the lease has expired and its runs may be claimed by
@@ -338,7 +353,7 @@ pub trait FullStore: Dags + Messages + Shards + Records + RunQueries {}
 impl<S: Dags + Messages + Shards + Records + RunQueries> FullStore for S {}
 
 /// A job to be created or changed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// The job as it shall be, its version included.
     pub job: Job,
@@ -349,7 +364,7 @@ pub struct Change {
     /// A plan that is recorded with the change, in the same commit: that of the times of a pause.
     pub plan: Option<RecordPlan>,
     /// The fields that become others, for the audit; none for a job that is created.
-    pub changed: Vec<&'static str>,
+    pub changed: Vec<String>,
 }
 
 impl Change {
@@ -369,7 +384,7 @@ impl Change {
 
 /// Treatment of a job's prepared runs: ticks whose nominal time has not come and that were never
 /// attempted nor cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prepared {
     /// They stay, and so does the job's next time.
     Keep,
@@ -408,7 +423,7 @@ pub struct DueJobs {
 }
 
 /// The plan of one job.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordPlan {
     /// The job.
     pub job: JobId,
@@ -425,7 +440,7 @@ pub struct RecordPlan {
 }
 
 /// A node with free slots for some runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimFor {
     /// The node.
     pub node: NodeId,
@@ -544,7 +559,7 @@ pub struct LostRun {
 }
 
 /// Which history is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetentionCutoff {
     /// Of this job only; of all jobs without an own rule when absent.
     pub job: Option<JobId>,
@@ -559,7 +574,7 @@ pub struct RetentionCutoff {
 }
 
 /// Which completed runs of a job are not kept. The newest one always is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleCutoff {
     /// The last four bytes of the ids of the others are below this.
     pub kept_below: [u8; 4],

@@ -17,6 +17,7 @@ use std::future::Future;
 use domain::id::{JobId, NodeId, RunId};
 use domain::run::{AttemptResult, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::{Applied, Cancelled, Result, Store, Verdict};
 
@@ -71,6 +72,7 @@ pub trait Messages: Store {
         queue: JobId,
         message: RunId,
         reason: &Reason,
+        by: &str,
     ) -> impl Future<Output = Result<Cancelled>> + Send;
 
     /// How many messages of queues are in which state, in the order of the queues.
@@ -85,7 +87,7 @@ pub trait Messages: Store {
 }
 
 /// A message to be recorded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewMessage {
     /// The run. Its job is the queue; it is ready if its time has come.
     pub run: NewRun,
@@ -100,7 +102,7 @@ pub struct NewMessage {
 }
 
 /// A deduplication key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deduplication {
     /// The key.
     pub key: String,
@@ -121,7 +123,7 @@ pub enum Sent {
 }
 
 /// Which messages are leased, and for how long.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeaseRequest {
     /// The queue.
     pub queue: JobId,
@@ -136,6 +138,7 @@ pub struct LeaseRequest {
     /// The most leased messages of a workspace.
     pub workspace_concurrency: Option<u32>,
     /// The most leases per second.
+    #[serde(with = "exact")]
     pub rate_per_second: Option<f64>,
     /// How many messages a workspace gets in one round; one if it is not listed.
     pub weights: Vec<(String, u32)>,
@@ -194,7 +197,7 @@ pub struct LeasedMessage {
 }
 
 /// A lease that is to end later.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeaseExtension {
     /// The queue. A message of another queue is not found.
     pub queue: JobId,
@@ -211,7 +214,7 @@ pub struct LeaseExtension {
 }
 
 /// Change of the time limit of a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeLimit {
     /// It stays as it is.
     #[default]
@@ -252,7 +255,7 @@ pub struct HeldLease {
 }
 
 /// Settlement of a message, to be written.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SettledMessage {
     /// The queue.
     pub queue: JobId,
@@ -263,6 +266,7 @@ pub struct SettledMessage {
     /// It ends, is delivered again, or is released unchanged.
     pub verdict: Verdict,
     /// How the attempt ended, if one was made.
+    #[serde(with = "domain::run::with_output::optional")]
     pub result: Option<AttemptResult>,
     /// Whether it leaves no trace in the history if it completes.
     pub is_forgotten: bool,
@@ -309,6 +313,19 @@ pub struct QueueDepth {
     pub blocked: u64,
     /// Since when the oldest ready one is due.
     pub oldest_ready: Option<Timestamp>,
+}
+
+/// A number with a fraction by its bits: its decimal form would not be read back exactly.
+mod exact {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(number: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+        number.map(f64::to_bits).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(f64::from_bits))
+    }
 }
 
 /// The states of the column `messages.state`.

@@ -12,7 +12,6 @@ use domain::object::{Object, ObjectKind};
 use uuid::Uuid;
 
 use crate::audit_log::audit_row;
-use crate::author::author;
 use crate::identity::next_generation;
 use crate::records::{Records, Row, Statement, Transaction, page, params};
 use crate::{Page, Result, Set, Store, StoreError};
@@ -25,6 +24,7 @@ pub trait NamedResources: Store {
         &self,
         object: &Object,
         expected: u32,
+        by: &str,
     ) -> impl Future<Output = Result<Put>> + Send;
 
     /// Removes an object if it still has the version that was read, and with it its secrets, grants
@@ -34,6 +34,7 @@ pub trait NamedResources: Store {
         tenant: TenantId,
         id: ObjectId,
         expected: u32,
+        by: &str,
     ) -> impl Future<Output = Result<Set>> + Send;
 
     /// An object by its id, of any tenant.
@@ -69,7 +70,7 @@ pub trait NamedResources: Store {
 const COLUMNS: &str = "id, tenant_id, kind, name, body, version, created_at, changed_at";
 
 impl<S: Records> NamedResources for S {
-    async fn put_object(&self, new: &Object, expected: u32) -> Result<Put> {
+    async fn put_object(&self, new: &Object, expected: u32, by: &str) -> Result<Put> {
         let (id, tenant) = (new.id.0, new.tenant.0);
         let statement = match expected {
             0 => Statement::new(
@@ -99,7 +100,7 @@ impl<S: Records> NamedResources for S {
         if let Some(seen) = seen.filter(|seen| seen.name != new.name) {
             statements.extend(end_grants(&seen));
         }
-        statements.push(audit_row(&audit(new, expected + 1, &author())));
+        statements.push(audit_row(&audit(new, expected + 1, by)));
         if let Some(answers) = self.commit(Transaction::from(statements)).await? {
             let row = answers[0].rows.first();
             return Ok(Put::Done(object(row.ok_or_else(StoreError::no_row)?)?));
@@ -111,7 +112,13 @@ impl<S: Records> NamedResources for S {
         })
     }
 
-    async fn remove_object(&self, tenant: TenantId, id: ObjectId, expected: u32) -> Result<Set> {
+    async fn remove_object(
+        &self,
+        tenant: TenantId,
+        id: ObjectId,
+        expected: u32,
+        by: &str,
+    ) -> Result<Set> {
         // The version matches, so the object is the one that was read: its name goes into the
         // audit.
         let seen = self.object(id).await?.filter(|seen| seen.tenant == tenant);
@@ -131,7 +138,7 @@ impl<S: Records> NamedResources for S {
                 "DELETE FROM secrets WHERE tenant_id = $1 AND job_id = $2",
                 params![tenant.0, id.0],
             ),
-            audit_row(&audit(&seen, 0, &author())),
+            audit_row(&audit(&seen, 0, by)),
         ];
         statements.extend(end_grants(&seen));
         if self.commit(Transaction::from(statements)).await?.is_some() {

@@ -6,9 +6,10 @@ use domain::id::NodeId;
 use domain::run::Grant;
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 /// Properties of a node, as it reports them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
     /// Its name: the same after a restart, and no other node's.
     pub name: String,
@@ -34,7 +35,7 @@ pub struct NodeInfo {
 
 /// Nodes that ended before their leases did. The join ends their leases, and their runs can be
 /// claimed at once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Replaces {
     /// None is known of.
     #[default]

@@ -201,14 +201,14 @@ impl Store for PostgresStore {
         self.shared.now().await
     }
 
-    async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
-        let changed = self.shared.define(changes).await;
+    async fn define(&self, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
+        let changed = self.shared.define(changes, by).await;
         self.shared.signal.send();
         changed
     }
 
-    async fn define_together(&self, changes: &[Change]) -> Result<Vec<Changed>> {
-        let changed = self.shared.define_together(changes).await;
+    async fn define_together(&self, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
+        let changed = self.shared.define_together(changes, by).await;
         self.shared.signal.send();
         changed
     }
@@ -254,14 +254,20 @@ impl Store for PostgresStore {
         self.shared.start_tokens(count).await
     }
 
-    async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
-        let cancelled = self.shared.cancel(run, reason).await;
+    async fn cancel(&self, run: RunId, reason: &Reason, by: &str) -> Result<Cancelled> {
+        let cancelled = self.shared.cancel(run, reason, by).await;
         self.shared.signal.send();
         cancelled
     }
 
-    async fn decide(&self, run: RunId, answer: LostAnswer, reason: &Reason) -> Result<Decided> {
-        self.shared.decide(run, answer, reason).await
+    async fn decide(
+        &self,
+        run: RunId,
+        answer: LostAnswer,
+        reason: &Reason,
+        by: &str,
+    ) -> Result<Decided> {
+        self.shared.decide(run, answer, reason, by).await
     }
 
     async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {

@@ -31,6 +31,8 @@ mod statement;
 
 use std::future::Future;
 
+use serde::{Deserialize, Serialize};
+
 pub use cell::{Cell, FromCell, Row};
 pub(crate) use statement::params;
 pub use statement::{Param, Sql, Statement};
@@ -67,7 +69,7 @@ pub trait Records: Store {
 }
 
 /// Statements that are applied together or not at all.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Transaction {
     statements: Vec<Statement>,
 }

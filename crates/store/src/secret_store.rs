@@ -8,7 +8,6 @@ use domain::secret::{Scope, SecretPlace};
 use jiff::Timestamp;
 
 use crate::audit_log::audit_row;
-use crate::author::author;
 use crate::records::{Param, Records, Row, Statement, Transaction, params};
 use crate::{Page, Result, Set, Store};
 
@@ -23,6 +22,7 @@ pub trait SecretStore: Store {
         &self,
         place: &SecretPlace,
         expected: u32,
+        by: &str,
     ) -> impl Future<Output = Result<Set>> + Send;
 
     /// The secrets that are at some of these places, in no particular order.
@@ -162,14 +162,14 @@ impl<S: Records> SecretStore for S {
         Ok(Set::Conflict(secret_version(self, place).await?))
     }
 
-    async fn remove_secret(&self, place: &SecretPlace, expected: u32) -> Result<Set> {
+    async fn remove_secret(&self, place: &SecretPlace, expected: u32, by: &str) -> Result<Set> {
         let (tenant, job) = place.scope.ids();
         let delete = Statement::new(
             "DELETE FROM secrets
              WHERE tenant_id = $1 AND job_id = $2 AND name = $3 AND version = $4 RETURNING version",
             params![tenant.0, job.0, &place.name, expected],
         );
-        let audit = audit_row(&audit(place, 0, &author()));
+        let audit = audit_row(&audit(place, 0, by));
         let transaction = Transaction::from(vec![delete.expect_row(), audit]);
         if self.commit(transaction).await?.is_some() {
             return Ok(Set::Done(0));

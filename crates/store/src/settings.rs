@@ -7,7 +7,6 @@ use domain::id::TenantId;
 use jiff::Timestamp;
 
 use crate::audit_log::audit_row;
-use crate::author::author;
 use crate::records::{Records, Row, Statement, Transaction, params};
 use crate::{Result, Store};
 
@@ -23,6 +22,7 @@ pub trait Settings: Store {
         name: &str,
         value: Option<&str>,
         expected: u32,
+        by: &str,
     ) -> impl Future<Output = Result<Set>> + Send;
 }
 
@@ -62,7 +62,7 @@ impl<S: Records> Settings for S {
         self.query(Statement::new(sql, params![])).await?.iter().map(setting).collect()
     }
 
-    async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
+    async fn set(&self, name: &str, value: Option<&str>, expected: u32, by: &str) -> Result<Set> {
         let (statement, version) = match (value, expected) {
             (Some(value), 0) => {
                 let sql = "INSERT INTO settings (name, value, version, changed_at)
@@ -87,7 +87,7 @@ impl<S: Records> Settings for S {
         };
         let event = Event {
             tenant: TenantId::CLUSTER,
-            actor: author(),
+            actor: by.to_owned(),
             kind: Kind::SettingChanged,
             job: None,
             run: None,

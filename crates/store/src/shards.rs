@@ -29,6 +29,7 @@ use domain::partition::Part;
 use domain::run::{Grant, NewRun};
 use domain::shard::Ownership;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::named_resources::object;
 use crate::records::{Records, Row, Statement, params};
@@ -88,7 +89,7 @@ pub struct OwnedShard {
 }
 
 /// A shard that shall have another owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// The shard.
     pub shard: ObjectId,

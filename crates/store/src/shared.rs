@@ -44,7 +44,7 @@ use crate::{
     Submitted, WorkspaceDepths,
 };
 use crate::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd, StepOutcomes};
-use crate::{Artifacts, PushedArtifact};
+use crate::{Artifacts, OutputRecords, PushedArtifact};
 
 /// Receives how long each call of a store took.
 pub trait StoreMetrics: Send + Sync + 'static {
@@ -168,8 +168,8 @@ macro_rules! operations {
 operations! {
     Store {
         Now now() -> Timestamp;
-        Define define(changes: &[Change]) -> Vec<Changed>;
-        DefineTogether define_together(changes: &[Change]) -> Vec<Changed>;
+        Define define(changes: &[Change], by: &str) -> Vec<Changed>;
+        DefineTogether define_together(changes: &[Change], by: &str) -> Vec<Changed>;
         DueJobs due_jobs(ahead: SignedDuration, limit: u32, of: &Buckets) -> DueJobs;
         RecordPlan fire(batch: &[RecordPlan]) -> Vec<bool>;
         Submit submit(runs: &[NewRun], claim: Option<ClaimFor>) -> Submitted;
@@ -177,10 +177,10 @@ operations! {
         Held held(node: NodeId) -> Vec<ClaimedRun>;
         Facts facts(node: NodeId, questions: &[FactsFor]) -> Vec<StartFacts>;
         StartTokens start_tokens(count: usize) -> Vec<i64>;
-        Cancel cancel(run: RunId, reason: &Reason) -> Cancelled;
+        Cancel cancel(run: RunId, reason: &Reason, by: &str) -> Cancelled;
         Join join(node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Joined;
         Begin begin(node: NodeId, grants: &[Grant]) -> Vec<bool>;
-        Decide decide(run: RunId, answer: LostAnswer, reason: &Reason) -> Decided;
+        Decide decide(run: RunId, answer: LostAnswer, reason: &Reason, by: &str) -> Decided;
         Renew renew(node: NodeId, lease: SignedDuration) -> Option<Renewed>;
         RecordStarts record_starts(node: NodeId, starts: &[(Grant, Timestamp)]) -> ();
         RecordClockOffset record_clock_offset(node: NodeId, offset: SignedDuration) -> ();
@@ -219,7 +219,7 @@ operations! {
         PublishPolicy publish_policy(node: NodeId, epoch: i64, policy: &str) -> Option<u32>;
         Schedulers schedulers() -> Vec<NodeId>;
         HasMoreJobsThan has_more_jobs_than(count: u32) -> bool;
-        NodeControl steer(node: NodeId, steer: NodeControl) -> NodeControlOutcome;
+        NodeControl steer(node: NodeId, steer: NodeControl, by: &str) -> NodeControlOutcome;
     }
     Shards {
         Shards shards(tenant: Option<TenantId>) -> Vec<OwnedShard>;
@@ -278,7 +278,7 @@ operations! {
     }
     Settings {
         Settings settings() -> Vec<Setting>;
-        Set set(name: &str, value: Option<&str>, expected: u32) -> Set;
+        Set set(name: &str, value: Option<&str>, expected: u32, by: &str) -> Set;
     }
     IdempotencyKeys {
         BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> RequestState;
@@ -287,7 +287,7 @@ operations! {
     }
     SecretStore {
         KeepSecret keep_secret(secret: &KeptSecret) -> Set;
-        RemoveSecret remove_secret(place: &SecretPlace, expected: u32) -> Set;
+        RemoveSecret remove_secret(place: &SecretPlace, expected: u32, by: &str) -> Set;
         Secrets secrets(places: &[SecretPlace]) -> Vec<KeptSecret>;
         SecretView secret_view(place: &SecretPlace) -> Option<SecretView>;
         ListSecrets list_secrets(
@@ -349,7 +349,8 @@ operations! {
         HeldLeases held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
         SettleMessages settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
         LapsedMessages lapsed_messages(limit: u32) -> Vec<Lapsed>;
-        CancelMessage cancel_message(queue: JobId, message: RunId, reason: &Reason) -> Cancelled;
+        CancelMessage cancel_message(queue: JobId, message: RunId, reason: &Reason, by: &str)
+            -> Cancelled;
         QueueDepths queue_depths(queues: &[JobId]) -> Vec<QueueDepth>;
         ForgetMessageKeys forget_message_keys(limit: u32) -> u64;
     }
@@ -359,8 +360,8 @@ operations! {
         IdsNamed ids_named(name: &str) -> Vec<JobId>;
     }
     NamedResources {
-        PutObject put_object(object: &Object, expected: u32) -> Put;
-        RemoveObject remove_object(tenant: TenantId, id: ObjectId, expected: u32) -> Set;
+        PutObject put_object(object: &Object, expected: u32, by: &str) -> Put;
+        RemoveObject remove_object(tenant: TenantId, id: ObjectId, expected: u32, by: &str) -> Set;
         Object object(id: ObjectId) -> Option<Object>;
         ObjectByName object_by_name(tenant: TenantId, kind: ObjectKind, name: &str)
             -> Option<Object>;
@@ -370,16 +371,20 @@ operations! {
             -> Vec<Object>;
     }
     Artifacts {
-        PushArtifact push_artifact(new: &ArtifactVersion) -> PushedArtifact;
+        PushArtifact push_artifact(new: &ArtifactVersion, by: &str) -> PushedArtifact;
         Artifact artifact(tenant: TenantId, name: &str, version: u32) -> Option<ArtifactVersion>;
         NewestArtifact newest_artifact(tenant: TenantId, name: &str) -> Option<ArtifactVersion>;
         ListArtifacts list_artifacts(
             tenant: TenantId, name: Option<&str>, after: Option<&(String, u32)>, limit: u32
         ) -> Page<ArtifactVersion, (String, u32)>;
         ArtifactTenants artifact_tenants() -> Vec<TenantId>;
-        DeleteArtifact delete_artifact(tenant: TenantId, name: &str, version: u32) -> bool;
+        DeleteArtifact delete_artifact(tenant: TenantId, name: &str, version: u32, by: &str)
+            -> bool;
         NeededArtifacts needed_artifacts(digests: &[ArtifactDigest], grace: SignedDuration)
             -> Vec<ArtifactDigest>;
+    }
+    OutputRecords {
+        ArchiveOutput archive_output(run: RunId, number: u32, record: &[u8]) -> bool;
     }
     Pools {
         TakePlaces take_places(requests: &[PlaceRequest]) -> Vec<bool>;
@@ -391,10 +396,10 @@ operations! {
         EntryNamed entry_named(kind: Kind, tenant: TenantId, name: &str) -> Option<Record>;
         ListEntries list_entries(filter: &EntryFilter, after: Option<&str>, limit: u32)
             -> Page<Record, String>;
-        PutEntry put_entry(entry: &Entry, expected: Option<u32>) -> Recorded;
-        RemoveEntry remove_entry(id: Uuid, expected: Option<u32>) -> Removed;
-        Award award(award: &Award) -> GrantOutcome;
-        Revoke revoke(id: Uuid) -> bool;
+        PutEntry put_entry(entry: &Entry, expected: Option<u32>, by: &str) -> Recorded;
+        RemoveEntry remove_entry(id: Uuid, expected: Option<u32>, by: &str) -> Removed;
+        Award award(award: &Award, by: &str) -> GrantOutcome;
+        Revoke revoke(id: Uuid, by: &str) -> bool;
         AwardById award_by_id(id: Uuid) -> Option<Award>;
         ListAwards list_awards(tenant: TenantId, to: Option<Uuid>, after: Option<Uuid>, limit: u32)
             -> Page<Award, Uuid>;

@@ -1,7 +1,7 @@
 //! The embedded store: one SQLite file, one writer thread, a few readers.
 //!
-//! Every operation that writes is a command for the writer thread, which applies all waiting
-//! commands in one transaction and replies when it is on disk: many callers share one fsync. The
+//! Every operation that writes is a value (`Command`) for the writer thread, which applies all
+//! waiting commands in one transaction and replies when it is on disk: many callers share one fsync. The
 //! file is in WAL mode with `synchronous = FULL`, because a claim that was returned and then lost
 //! would give out the same fence twice.
 //!
@@ -30,12 +30,10 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use tokio::sync::{Notify, RwLock};
 
-use crate::author::author;
 use crate::{
     Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest, Counts, Decided,
-    DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeInfo, Page, Prepared, Reaped,
-    RecordPlan, Renewed, Result, RetentionCutoff, RunFilter, RunView, Store, StoreError, Submitted,
-    asks_for_place,
+    DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeInfo, Page, Reaped, RecordPlan,
+    Renewed, Result, RetentionCutoff, RunFilter, RunView, Store, Submitted, asks_for_place,
 };
 
 /// The text of a long query, one file each. Short ones stand where they are used.
@@ -50,6 +48,7 @@ mod cancel;
 mod claim;
 mod clock;
 mod cluster;
+mod command;
 mod copy;
 mod counters;
 mod dags;
@@ -68,6 +67,7 @@ mod prune;
 mod read;
 mod readers;
 mod records;
+mod replica;
 mod row;
 mod rows;
 mod run_queries;
@@ -81,13 +81,18 @@ mod wake;
 mod writer;
 
 use clock::Steady;
+pub use command::Group;
 pub use copy::{
-    CopyProgress, Restore, Revived, copy, newest_schema_version, revive, schema_version,
+    CopyProgress, Restore, Revived, artifacts_in, copy, newest_schema_version, revive,
+    schema_version,
 };
+use counters::Counters;
 use lock::Lock;
 use readers::Readers;
-use tokens::Tokens;
-use writer::{Tx, Writer};
+pub use replica::Replica;
+use tokens::{DrawnTokens, Tokens};
+pub use writer::GroupRecorder;
+use writer::{Setup, Writer};
 
 /// Threads that read for clients. More would not read faster, but each of them is a long list that
 /// others need not wait for.
@@ -142,16 +147,30 @@ impl SqliteStore {
 
     /// Like [`SqliteStore::open`], with answers of the caller's own.
     pub fn open_with(path: &Path, clock: Arc<dyn Clock>, options: SqliteOptions) -> Result<Self> {
+        Self::open_recorded(path, clock, options, None)
+    }
+
+    /// Like [`SqliteStore::open_with`]. The recorder receives every group of commands after its
+    /// commit; a [`Replica`] makes the same tables of them.
+    pub fn open_recorded(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        options: SqliteOptions,
+        recorder: Option<GroupRecorder>,
+    ) -> Result<Self> {
         let lock = lock::lock(path)?;
         let mut connection = schema::open(path, options)?;
         schema::migrate(&mut connection)?;
         let clock: Arc<dyn Clock> = Arc::new(Steady::new(clock, &connection)?);
         let tokens = Arc::new(Tokens::open(&connection, clock.now())?);
+        let counters = Counters::read(&connection, DrawnTokens::from(Arc::clone(&tokens)))?;
         let (path_of, now) = (path.to_owned(), Arc::clone(&clock));
-        let writer = Writer::start(path_of, options, connection, now, Arc::clone(&tokens))?;
+        let setup = Setup { path: path_of, options, connection, clock: now, counters, recorder };
+        let starts: Arc<RwLock<()>> = Arc::default();
+        let writer = Writer::start(setup, Arc::clone(&starts))?;
         let readers = Readers::start(path, "punctual-read", READERS)?;
         let prompt = Readers::start(path, "punctual-prompt", PROMPT_READERS)?;
-        let (changed, placed, starts) = (Arc::default(), Notify::new(), Arc::default());
+        let (changed, placed) = (Arc::default(), Notify::new());
         Ok(SqliteStore {
             writer,
             readers,
@@ -186,37 +205,16 @@ impl Store for SqliteStore {
         Ok(self.clock.now())
     }
 
-    async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
-        let (changes, by) = (changes.to_vec(), author());
-        let vanish = changes.iter().any(|change| change.prepared != Prepared::Keep);
-        let starts = if vanish { Some(Arc::clone(&self.starts).write_owned().await) } else { None };
-        // The answer leaves after the commit, and the lock with it, even if no caller waits for it.
-        let define = move |tx: &mut Tx<'_>| Ok((jobs::define(tx, &changes, &by)?, starts));
-        let changed = self.writer.write(define).await;
+    async fn define(&self, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
+        let changed = self.writer.define(changes.to_vec(), by.to_owned()).await;
         self.changed.notify_waiters();
-        changed.map(|(changed, _)| changed)
+        changed
     }
 
-    async fn define_together(&self, changes: &[Change]) -> Result<Vec<Changed>> {
-        let (changes, by) = (changes.to_vec(), author());
-        let vanish = changes.iter().any(|change| change.prepared != Prepared::Keep);
-        let starts = if vanish { Some(Arc::clone(&self.starts).write_owned().await) } else { None };
-        let (send, refused) = std::sync::mpsc::channel();
-        let define = move |tx: &mut Tx<'_>| {
-            let changed = jobs::define(tx, &changes, &by)?;
-            if changed.iter().all(|changed| *changed == Changed::Done) {
-                return Ok((changed, starts));
-            }
-            // A command that fails is rolled back, so the answers reach the caller beside it.
-            let _ = send.send(changed);
-            Err(StoreError::Unavailable("not all changes could be made".to_owned()))
-        };
-        let changed = self.writer.write(define).await;
+    async fn define_together(&self, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
+        let changed = self.writer.define_together(changes.to_vec(), by.to_owned()).await;
         self.changed.notify_waiters();
-        match refused.try_recv() {
-            Ok(refused) => Ok(refused),
-            Err(_) => changed.map(|(changed, _)| changed),
-        }
+        changed
     }
 
     async fn due_jobs(&self, ahead: SignedDuration, limit: u32, of: &Buckets) -> Result<DueJobs> {
@@ -225,15 +223,13 @@ impl Store for SqliteStore {
     }
 
     async fn fire(&self, batch: &[RecordPlan]) -> Result<Vec<bool>> {
-        let copy = batch.to_vec();
-        let fired = self.writer.write(move |tx| runs::fire(tx, &copy)).await;
+        let fired = self.writer.fire(batch.to_vec()).await;
         self.tell_placed(batch.iter().flat_map(|fire| &fire.runs));
         fired
     }
 
     async fn submit(&self, runs: &[NewRun], claim: Option<ClaimFor>) -> Result<Submitted> {
-        let copy = runs.to_vec();
-        let submitted = self.writer.write(move |tx| runs::submit(tx, &copy, claim)).await;
+        let submitted = self.writer.submit(runs.to_vec(), claim).await;
         self.tell_placed(runs);
         submitted
     }
@@ -244,9 +240,7 @@ impl Store for SqliteStore {
         done: &[Finish],
         want: ClaimRequest,
     ) -> Result<Exchanged> {
-        let done = done.to_vec();
-        let exchanged =
-            self.writer.write(move |tx| claim::complete_and_claim(tx, node, &done, want)).await;
+        let exchanged = self.writer.complete_and_claim(node, done.to_vec(), want).await;
         if exchanged.as_ref().is_ok_and(|exchanged| exchanged.left_work) {
             self.changed.notify_waiters();
         }
@@ -254,7 +248,7 @@ impl Store for SqliteStore {
     }
 
     async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
-        self.writer.write(move |tx| nodes::held(tx, node)).await
+        self.writer.held(node).await
     }
 
     async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
@@ -273,71 +267,68 @@ impl Store for SqliteStore {
         Ok((0..count).map(|_| self.tokens.draw()).collect())
     }
 
-    async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
-        let (reason, by) = (reason.clone(), author());
-        let cancelled = self.writer.write(move |tx| cancel::cancel(tx, run, &reason, &by)).await;
+    async fn cancel(&self, run: RunId, reason: &Reason, by: &str) -> Result<Cancelled> {
+        let cancelled = self.writer.cancel(run, reason.clone(), by.to_owned()).await;
         self.changed.notify_waiters();
         cancelled
     }
 
-    async fn decide(&self, run: RunId, answer: LostAnswer, reason: &Reason) -> Result<Decided> {
-        let (reason, by) = (reason.clone(), author());
-        let decide = move |tx: &mut Tx<'_>| cancel::decide(tx, run, answer, &reason, &by);
-        let decided = self.writer.write(decide).await;
+    async fn decide(
+        &self,
+        run: RunId,
+        answer: LostAnswer,
+        reason: &Reason,
+        by: &str,
+    ) -> Result<Decided> {
+        let decided = self.writer.decide(run, answer, reason.clone(), by.to_owned()).await;
         self.changed.notify_waiters();
         decided
     }
 
     async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
-        let grants = grants.to_vec();
-        self.writer.write(move |tx| nodes::begin(tx, node, &grants)).await
+        self.writer.begin(node, grants.to_vec()).await
     }
 
     async fn join(&self, node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Result<Joined> {
-        let info = info.clone();
-        self.writer.write(move |tx| nodes::join(tx, node, &info, lease)).await
+        self.writer.join(node, Box::new(info.clone()), lease).await
     }
 
     async fn renew(&self, node: NodeId, lease: SignedDuration) -> Result<Option<Renewed>> {
-        self.writer.write(move |tx| nodes::renew(tx, node, lease)).await
+        self.writer.renew(node, lease).await
     }
 
     async fn record_starts(&self, node: NodeId, starts: &[(Grant, Timestamp)]) -> Result<()> {
-        let starts = starts.to_vec();
-        self.writer.write(move |tx| nodes::record_starts(tx, node, &starts)).await
+        self.writer.record_starts(node, starts.to_vec()).await
     }
 
     async fn record_clock_offset(&self, node: NodeId, offset: SignedDuration) -> Result<()> {
-        self.writer.write(move |tx| nodes::record_clock_offset(tx, node, offset)).await
+        self.writer.record_clock_offset(node, offset).await
     }
 
     async fn retire(&self, node: NodeId) -> Result<()> {
-        self.writer.write(move |tx| nodes::retire(tx, node)).await
+        self.writer.retire(node).await
     }
 
     async fn leave(&self, node: NodeId, begun: &[Grant]) -> Result<()> {
-        let begun = begun.to_vec();
-        let left = self.writer.write(move |tx| nodes::leave(tx, node, &begun)).await;
+        let left = self.writer.leave(node, begun.to_vec()).await;
         self.changed.notify_waiters();
         self.placed.notify_waiters();
         left
     }
 
     async fn reap(&self, limit: u32) -> Result<Reaped> {
-        self.writer.write(move |tx| nodes::reap(tx, limit)).await
+        self.writer.reap(limit).await
     }
 
     async fn settle_lost(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
-        let lost = lost.to_vec();
-        let applied = self.writer.write(move |tx| finish::settle_lost(tx, &lost)).await;
+        let applied = self.writer.settle_lost(lost.to_vec()).await;
         self.changed.notify_waiters();
         self.placed.notify_waiters();
         applied
     }
 
     async fn prune(&self, cut: &RetentionCutoff, limit: u32) -> Result<u64> {
-        let cut = *cut;
-        self.writer.write(move |tx| prune::prune(tx, &cut, limit)).await
+        self.writer.prune(*cut, limit).await
     }
 
     async fn retention_rules(

@@ -10,6 +10,7 @@ use std::future::Future;
 use domain::id::{JobId, TenantId};
 use domain::job::{Definition, Job, JobState};
 use jiff::Timestamp;
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::jobs::{job, job_state};
@@ -259,7 +260,7 @@ fn version(row: &Row) -> Result<JobVersion> {
 }
 
 /// The fields that a change makes others, as they are stored.
-pub(crate) fn changed_text(changed: &[&'static str]) -> String {
+pub(crate) fn changed_text<T: AsRef<str> + Serialize>(changed: &[T]) -> String {
     serde_json::json!(changed).to_string()
 }
 

@@ -48,7 +48,7 @@ fn pax(record: &str) -> Vec<u8> {
 /// Every attack.
 pub fn attacks() -> Vec<Attack> {
     let of_entries = entries().into_iter().chain(extended());
-    of_entries.chain(bombs()).chain(no_archives()).collect()
+    of_entries.chain(bombs()).chain(no_archives()).chain(trailing()).collect()
 }
 
 fn refused(entries: &[(EntryType, &str, &[u8])], problem: &'static str) -> Attack {
@@ -152,4 +152,25 @@ fn no_archives() -> Vec<Attack> {
     [b"hello".to_vec(), tar_of(&[]), packed(b"hello"), torn, packed(&flipped)]
         .map(|archive| Attack { archive, problem })
         .into()
+}
+
+/// Archives that go on behind their end, so that the same files have any number of digests.
+fn trailing() -> Vec<Attack> {
+    let whole = tar_of(&[(EntryType::Regular, "a", b"x")]);
+    let text = [&whole[..], b"more"].concat();
+    let second = [&whole[..], &whole[..]].concat();
+    let zeros = [&whole[..], &[0; 11 << 10]].concat();
+    let frame = |more: &[u8]| [packed(&whole), more.to_vec()].concat();
+    let skippable = [&0x184D_2A50_u32.to_le_bytes()[..], &4_u32.to_le_bytes(), b"more"].concat();
+    [
+        packed(&text),
+        packed(&second),
+        packed(&zeros),
+        frame(b"garbage"),
+        frame(&packed(b"")),
+        frame(&packed(&whole)),
+        frame(&skippable),
+    ]
+    .map(|archive| Attack { archive, problem: "it has data behind its end" })
+    .into()
 }

@@ -11,3 +11,5 @@ pub mod postgres;
 #[cfg(feature = "properties")]
 pub mod property;
 pub mod seed;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;

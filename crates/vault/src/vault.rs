@@ -8,7 +8,7 @@ use domain::action::Assignment;
 use domain::id::{JobId, ObjectId, TenantId};
 use domain::object::Object;
 use domain::secret::{Scope, SecretPlace};
-use store::{KeptSecret, Page, SecretView, Set, SharedStore, as_author};
+use store::{KeptSecret, Page, SecretView, Set, SharedStore};
 use tokio::sync::{Mutex, RwLock};
 use zeroize::Zeroizing;
 
@@ -175,8 +175,7 @@ impl SecretService for Vault {
     }
 
     fn remove<'a>(&'a self, place: &'a SecretPlace, expected: u32, by: &'a str) -> Answer<'a, Set> {
-        let removed = async move { Ok(self.store.remove_secret(place, expected).await?) };
-        Box::pin(as_author(by.to_owned(), removed))
+        Box::pin(async move { Ok(self.store.remove_secret(place, expected, by).await?) })
     }
 
     fn find<'a>(&'a self, place: &'a SecretPlace) -> Answer<'a, Option<SecretView>> {

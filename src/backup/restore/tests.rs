@@ -4,6 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use agent::backup::BackupParts;
+use blobs::BlobStore;
+
 use super::super::archive::{self, Contents};
 use super::*;
 
@@ -18,7 +21,10 @@ fn backup(folder: &Path) -> PathBuf {
     fs::write(data.join("outputs/ab/2.zst"), "two").unwrap();
     fs::write(data.join("master.key"), "secret").unwrap();
     let mut file = Vec::new();
-    let made = archive::write(&Contents { data }, true, NOW.parse().unwrap(), &mut file, &|| true);
+    let artifacts = BlobStore::in_folder(&folder.join("storage")).unwrap();
+    let parts = BackupParts { outputs: true, artifacts: false };
+    let contents = Contents { data, artifacts };
+    let made = archive::write(&contents, parts, NOW.parse().unwrap(), &mut file, &|| true);
     assert_eq!(made.unwrap().files.len(), 3);
     let path = folder.join("backup.tar.zst");
     fs::write(&path, file).unwrap();
@@ -82,7 +88,7 @@ fn what_is_not_whole_is_named() {
     let version = sqlite::newest_schema_version();
     let schema = format!("\"schema_version\": {version}");
     type Change<'a> = &'a dyn Fn(&mut Vec<(String, Vec<u8>)>);
-    let rows: [(Change<'_>, &str); 9] = [
+    let rows: [(Change<'_>, &str); 11] = [
         (&|files| files[1].1 = b"ONE".to_vec(), "damaged: outputs/ab/1.zst: it has 3 bytes and"),
         (
             &|files| drop(files.remove(2)),
@@ -96,6 +102,14 @@ fn what_is_not_whole_is_named() {
         (
             &|files| files[1].0 = "outputs/../../x".into(),
             "outputs/../../x: no backup has such a file",
+        ),
+        (
+            &|files| files[1].0 = format!("artifacts/sha256/aa/{}", "a".repeat(64)),
+            "the artifact has another digest",
+        ),
+        (
+            &|files| files[1].0 = "artifacts/sha256/aa/x".into(),
+            "artifacts/sha256/aa/x: no backup has such a file",
         ),
         (&|files| files[1].0 = "/etc/x".into(), "x: no backup has such a file"),
         (&|files| files[1].0 = "master.key".into(), "master.key: no backup has such a file"),

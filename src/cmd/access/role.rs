@@ -1,10 +1,12 @@
 //! `punctual role`: bundles of rights with a name.
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{Asking, rows};
-use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
+use super::rows;
+use crate::cmd::named::{
+    CreateArgs, DeleteArgs, EditArgs, ListArgs, Noun, NounFields, OneArgs, fields,
+};
 use crate::exit::Failure;
 use crate::output::{Column, Shape, text};
 
@@ -17,20 +19,17 @@ pub enum RoleCommand {
     /// Show a role
     Show(OneArgs),
     /// Create a role
-    Create(CreateArgs),
+    Create(CreateArgs<NewRole>),
     /// Change a role
-    Edit(EditArgs),
+    Edit(EditArgs<RoleChanges>),
     /// Remove roles, also from their members
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
 }
 
-/// A new role.
+/// The fields of a new role.
 #[derive(Args)]
-pub struct CreateArgs {
-    /// Its name
-    name: String,
-
+pub struct NewRole {
     /// The purpose of the role
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -38,21 +37,11 @@ pub struct CreateArgs {
     /// Allow jobs of its members to act as the role of the same name in a database
     #[arg(long)]
     run_as: bool,
-
-    #[command(flatten)]
-    asking: Asking,
 }
 
-/// A changed role.
+/// Changed fields.
 #[derive(Args)]
-pub struct EditArgs {
-    /// Its name or id
-    name: String,
-
-    /// Its new name
-    #[arg(long, value_name = "NAME")]
-    rename: Option<String>,
-
+pub struct RoleChanges {
     /// The purpose of the role
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -60,9 +49,22 @@ pub struct EditArgs {
     /// Whether jobs of its members may act as the role of the same name on a database
     #[arg(long, value_name = "BOOL")]
     run_as: Option<bool>,
+}
 
-    #[command(flatten)]
-    asking: Asking,
+impl NounFields for NewRole {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
+        let run_as = self.run_as.then_some(true);
+        RoleChanges { description: self.description, run_as }.fields()
+    }
+}
+
+impl NounFields for RoleChanges {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
+        Ok(fields([
+            ("description", self.description.map(Value::from)),
+            ("run_as", self.run_as.map(Value::from)),
+        ]))
+    }
 }
 
 const NOUN: Noun = Noun {
@@ -90,22 +92,8 @@ pub fn run(command: RoleCommand) -> Result<(), Failure> {
     match command {
         RoleCommand::List(args) => NOUN.list(&args),
         RoleCommand::Show(args) => NOUN.show(&args),
-        RoleCommand::Create(args) => {
-            let body = fields([
-                ("name", Some(args.name.into())),
-                ("description", args.description.map(Value::from)),
-                ("run_as", args.run_as.then_some(true.into())),
-            ]);
-            NOUN.create(&args.asking, body)
-        }
-        RoleCommand::Edit(args) => {
-            let body = fields([
-                ("name", args.rename.map(Value::from)),
-                ("description", args.description.map(Value::from)),
-                ("run_as", args.run_as.map(Value::from)),
-            ]);
-            NOUN.edit(&args.asking, &args.name, body)
-        }
+        RoleCommand::Create(args) => NOUN.create_from(args),
+        RoleCommand::Edit(args) => NOUN.edit_from(args),
         RoleCommand::Delete(args) => NOUN.delete(&args),
     }
 }

@@ -3,9 +3,11 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::{Asking, rows};
+use super::rows;
 use crate::cmd::job::flags::{Seconds, seconds};
-use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
+use crate::cmd::named::{
+    CreateArgs, DeleteArgs, EditArgs, ListArgs, Noun, NounFields, OneArgs, fields,
+};
 use crate::exit::Failure;
 use crate::output::{Column, Shape, text};
 
@@ -18,46 +20,17 @@ pub enum TenantCommand {
     /// Show a tenant
     Show(OneArgs),
     /// Create a tenant
-    Create(CreateArgs),
+    Create(CreateArgs<TenantFields>),
     /// Change a tenant
-    Edit(EditArgs),
+    Edit(EditArgs<TenantFields>),
     /// Remove tenants that have nothing left
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
 }
 
-/// A new tenant.
+/// Limits of a tenant, and defaults of its jobs.
 #[derive(Args)]
-pub struct CreateArgs {
-    /// Its name
-    name: String,
-
-    #[command(flatten)]
-    fields: TenantFields,
-
-    #[command(flatten)]
-    asking: Asking,
-}
-
-/// A changed tenant.
-#[derive(Args)]
-pub struct EditArgs {
-    /// Its name or id
-    name: String,
-
-    /// Its new name
-    #[arg(long, value_name = "NAME")]
-    rename: Option<String>,
-
-    #[command(flatten)]
-    fields: TenantFields,
-
-    #[command(flatten)]
-    asking: Asking,
-}
-
-#[derive(Args)]
-struct TenantFields {
+pub struct TenantFields {
     /// Its class of service: its share when tenants compete for slots [default: standard]
     #[arg(long, value_name = "TIER", value_parser = ["free", "standard", "premium"])]
     tier: Option<String>,
@@ -107,8 +80,8 @@ struct TenantFields {
     default_keep_completed: Option<String>,
 }
 
-impl TenantFields {
-    fn body(self, name: Option<String>) -> Map<String, Value> {
+impl NounFields for TenantFields {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
         let word = |text: String| Value::from(text.to_ascii_uppercase().replace('-', "_"));
         let group = |members: Map<String, Value>| (!members.is_empty()).then(|| members.into());
         let dst = fields([
@@ -126,15 +99,14 @@ impl TenantFields {
             ("dst", group(dst)),
             ("retention", group(retention)),
         ]);
-        fields([
+        Ok(fields([
             ("job_defaults", group(defaults)),
-            ("name", name.map(Value::from)),
             ("tier", self.tier.map(|tier| tier.to_ascii_uppercase().into())),
             ("max_jobs", self.max_jobs.map(Value::from)),
             ("max_concurrent", self.max_concurrent.map(Value::from)),
             ("requests_per_second", self.requests_per_second.map(Value::from)),
             ("external_jobs", self.external_jobs.map(Value::from)),
-        ])
+        ]))
     }
 }
 
@@ -161,10 +133,8 @@ pub fn run(command: TenantCommand) -> Result<(), Failure> {
     match command {
         TenantCommand::List(args) => NOUN.list(&args),
         TenantCommand::Show(args) => NOUN.show(&args),
-        TenantCommand::Create(args) => NOUN.create(&args.asking, args.fields.body(Some(args.name))),
-        TenantCommand::Edit(args) => {
-            NOUN.edit(&args.asking, &args.name, args.fields.body(args.rename))
-        }
+        TenantCommand::Create(args) => NOUN.create_from(args),
+        TenantCommand::Edit(args) => NOUN.edit_from(args),
         TenantCommand::Delete(args) => NOUN.delete(&args),
     }
 }

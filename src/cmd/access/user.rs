@@ -3,11 +3,13 @@
 use std::io::IsTerminal;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Asking, rows};
 use crate::cli_error::CliError;
-use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields, from_file};
+use crate::cmd::named::{
+    CreateArgs, DeleteArgs, EditArgs, ListArgs, Noun, NounFields, OneArgs, fields, from_file,
+};
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, instant, text};
 
@@ -20,9 +22,9 @@ pub enum UserCommand {
     /// Show a user
     Show(OneArgs),
     /// Create a user
-    Create(CreateArgs),
+    Create(CreateArgs<NewUser>),
     /// Change a user
-    Edit(EditArgs),
+    Edit(EditArgs<UserChanges>),
     /// Change your own password; your other logins end
     Password(PasswordArgs),
     /// Remove users with their keys and grants; their jobs fail from then on
@@ -30,30 +32,17 @@ pub enum UserCommand {
     Delete(DeleteArgs),
 }
 
-/// A new user.
+/// The fields of a new user.
 #[derive(Args)]
-pub struct CreateArgs {
-    /// Their name
-    name: String,
-
+pub struct NewUser {
     /// Read a password from stdin
     #[arg(long)]
     password_stdin: bool,
-
-    #[command(flatten)]
-    asking: Asking,
 }
 
-/// A changed user.
+/// Changed fields.
 #[derive(Args)]
-pub struct EditArgs {
-    /// Their name or id
-    name: String,
-
-    /// Their new name
-    #[arg(long, value_name = "NAME")]
-    rename: Option<String>,
-
+pub struct UserChanges {
     /// Disable the user and their jobs
     #[arg(long, conflicts_with = "enable")]
     disable: bool,
@@ -69,9 +58,23 @@ pub struct EditArgs {
     /// Remove the password
     #[arg(long)]
     no_password: bool,
+}
 
-    #[command(flatten)]
-    asking: Asking,
+impl NounFields for NewUser {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
+        Ok(fields([("password", self.password_stdin.then(password).transpose()?)]))
+    }
+}
+
+impl NounFields for UserChanges {
+    fn fields(self) -> Result<Map<String, Value>, Failure> {
+        let password = match self.no_password {
+            true => Some(Value::Null),
+            false => self.password_stdin.then(password).transpose()?,
+        };
+        let is_changed = self.disable || self.enable;
+        Ok(fields([("disabled", is_changed.then(|| self.disable.into())), ("password", password)]))
+    }
 }
 
 /// The user whose password changes.
@@ -150,23 +153,8 @@ pub fn run(command: UserCommand) -> Result<(), Failure> {
     match command {
         UserCommand::List(args) => NOUN.list(&args),
         UserCommand::Show(args) => NOUN.show(&args),
-        UserCommand::Create(args) => {
-            let password = args.password_stdin.then(password).transpose()?;
-            let body = fields([("name", Some(args.name.into())), ("password", password)]);
-            NOUN.create(&args.asking, body)
-        }
-        UserCommand::Edit(args) => {
-            let password = match args.no_password {
-                true => Some(Value::Null),
-                false => args.password_stdin.then(password).transpose()?,
-            };
-            let body = fields([
-                ("name", args.rename.map(Value::from)),
-                ("disabled", (args.disable || args.enable).then(|| args.disable.into())),
-                ("password", password),
-            ]);
-            NOUN.edit(&args.asking, &args.name, body)
-        }
+        UserCommand::Create(args) => NOUN.create_from(args),
+        UserCommand::Edit(args) => NOUN.edit_from(args),
         UserCommand::Password(args) => change_password(&args),
         UserCommand::Delete(args) => NOUN.delete(&args),
     }

@@ -291,7 +291,7 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         count("open"),
         count("pending")
     );
-    [
+    output::rows([
         ("run", text(it, "dag_run_id")),
         ("dag", format!("{} (version {})", text(it, "dag_name"), text(it, "dag_version"))),
         ("status", text(it, "status")),
@@ -304,11 +304,7 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         ("repeats", text(it, "rerun_of")),
         ("steps", counts),
         ("critical path", path.join(" -> ")),
-    ]
-    .into_iter()
-    .filter(|(_, value)| !value.is_empty() && value != "-")
-    .map(|(word, value)| (word.to_owned(), value))
-    .collect()
+    ])
 }
 
 /// The id of a run that was accepted: it is what the next command needs.
@@ -361,7 +357,7 @@ pub(super) fn step(args: &StepArgs) -> Result<(), Failure> {
             Value::Null => String::new(),
             value => value.to_string(),
         };
-        let shown = [
+        let mut rows = output::rows([
             ("step", label(it)),
             ("kind", text(it, "kind")),
             ("status", text(it, "status")),
@@ -373,10 +369,9 @@ pub(super) fn step(args: &StepArgs) -> Result<(), Failure> {
             ("inputs", json("inputs")),
             ("result", json("result")),
             ("run", text(it, "execution_id")),
-        ];
-        let shown = shown.into_iter().filter(|(_, value)| !value.is_empty() && value != "-");
-        let shown = shown.map(|(word, value)| (word.to_owned(), value));
-        shown.chain(attempts.map(attempt)).collect()
+        ]);
+        rows.extend(attempts.map(attempt));
+        rows
     })
 }
 

@@ -48,6 +48,53 @@ pub fn messages() -> Value {
     json!({ "messages": messages })
 }
 
+/// The workflow of the samples.
+pub const WORKFLOW: &str = "nightly-pipeline";
+
+/// A step of it, which is not retried.
+fn step(name: &str, after: &[&str], payload: &Value) -> Value {
+    json!({"name": name, "dependencies": after, "payload": payload, "max_retries": 0})
+}
+
+/// A workflow as a body of `POST /v1/dags`: steps side by side, one for each of three files, one
+/// that fails, one that is not chosen, and one that waits for an approval.
+pub fn workflow(server: &str, service: &str) -> Value {
+    let noop = json!({"type": "NOOP"});
+    let get = |url: String| json!({"endpoint": url, "method": "GET"});
+    let mut tasks = vec![
+        step("extract", &[], &get(format!("{server}/healthz"))),
+        step("customers", &[], &noop),
+        step("transform", &["extract", "customers"], &noop),
+        step("load", &["transform"], &noop),
+        step("check", &["transform"], &get(format!("{service}/broken"))),
+        step("report", &["check"], &noop),
+        step("deep-check", &["transform"], &noop),
+        step("publish", &["load"], &json!({"type": "APPROVAL", "timeout_seconds": 86_400})),
+        step("clean", &["publish", "report"], &noop),
+    ];
+    let more = [
+        ("load", "for_each", json!({"item": "file", "list": "config.files"})),
+        ("deep-check", "when", json!("config.check = 'deep'")),
+        ("clean", "trigger_rule", json!("ALL_DONE")),
+    ];
+    for (name, field, value) in more {
+        tasks.iter_mut().filter(|task| task["name"] == name).for_each(|task| {
+            task[field] = value.clone();
+        });
+    }
+    json!({
+        "name": WORKFLOW, "tags": ["sample"], "cron_expression": "0 2 * * *",
+        "description": "A workflow: its step check fails, and publish waits for an approval.",
+        "config": {"files": ["a.csv", "b.csv", "c.csv"], "check": "quick"},
+        "tasks": tasks,
+    })
+}
+
+/// A status page as a body of `POST /v1/status-pages`. It is not public.
+pub fn status_page() -> Value {
+    json!({"name": "samples", "title": "Sample jobs", "tags": ["sample"]})
+}
+
 /// A job that starts a command of the machine.
 pub fn command(now: Timestamp) -> Value {
     let soon = Timestamp::from_second(now.as_second() + 2).unwrap_or(now);

@@ -12,8 +12,10 @@ use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::times;
 
+mod policy;
 mod spread;
 
+use policy::PolicyFlags;
 use spread::SpreadFlags;
 
 /// When a job is due and what it does.
@@ -139,6 +141,10 @@ pub struct JobFlags {
     #[arg(long, value_name = "N", help_heading = "Action", requires = "backup")]
     keep: Option<u32>,
 
+    /// Include the archives of artifacts in --backup
+    #[arg(long, help_heading = "Action", requires = "backup")]
+    with_artifacts: bool,
+
     /// Do nothing, successfully
     #[arg(long, help_heading = "Action", group = "what")]
     noop: bool,
@@ -147,9 +153,8 @@ pub struct JobFlags {
     #[arg(last = true, value_name = "COMMAND")]
     words: Vec<String>,
 
-    /// Description of the job
-    #[arg(long, value_name = "TEXT", help_heading = "Policies")]
-    description: Option<String>,
+    #[command(flatten)]
+    policies: PolicyFlags,
 
     /// How many times a failed attempt is retried [default: 2, so 3 attempts; in SQL MAX_RETRIES = 3]
     #[arg(long, value_name = "N", help_heading = "Policies")]
@@ -158,59 +163,6 @@ pub struct JobFlags {
     /// Delay before the first retry; it doubles with each [default: 60s]
     #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
     backoff: Option<Seconds>,
-
-    /// How long one attempt may take [default: 5m for HTTP jobs, 1h for others]
-    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
-    timeout: Option<Seconds>,
-
-    /// How long an attempt that is stopped may take to end by itself [default: 10s]
-    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
-    grace: Option<Seconds>,
-
-    /// When a run is due and an earlier one has not ended [default: skip]
-    #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["allow", "skip", "queue", "cancel-previous"])]
-    overlap: Option<String>,
-
-    /// How many runs may be under way before --overlap decides [default: 1; 16 with --overlap allow]
-    #[arg(long, value_name = "N", help_heading = "Policies")]
-    concurrency: Option<u32>,
-
-    /// Which of the times that were missed in an outage or a pause are made up for [default: last]
-    #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["none", "last", "all"])]
-    catch_up: Option<String>,
-
-    /// How many missed times --catch-up all makes up for at most [default: 100]
-    #[arg(long, value_name = "N", help_heading = "Policies")]
-    max_catch_up: Option<u32>,
-
-    /// Policy for a run whose node was lost: run again, fail, so at most once, or ask a user [default: retry]
-    #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["retry", "fail", "ask"])]
-    on_lost: Option<String>,
-
-    /// How long --on-lost ask waits for a decision [default: 24h]
-    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
-    on_lost_timeout: Option<Seconds>,
-
-    /// Outcome of the run if no decision comes in time [default: fail]
-    #[arg(long, value_name = "ANSWER", help_heading = "Policies", value_parser = ["retry", "fail", "complete"])]
-    on_lost_default: Option<String>,
-
-    /// A run that cannot start within this time is missed
-    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
-    deadline: Option<Seconds>,
-
-    /// Spread starts over this much time
-    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
-    jitter: Option<Seconds>,
-
-    /// 0 to 9, higher is more urgent [default: 5]
-    #[arg(long, value_name = "N", help_heading = "Policies")]
-    priority: Option<u8>,
-
-    /// Execution class: any node, the leader, or any node once most schedulers have acknowledged
-    /// the run [default: local-safe]
-    #[arg(long, value_name = "CLASS", help_heading = "Policies", value_parser = ["local-safe", "leader-only", "quorum-required"])]
-    class: Option<String>,
 
     /// Label of the nodes that may execute it; may be given several times
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Policies", value_delimiter = ',')]
@@ -222,10 +174,6 @@ pub struct JobFlags {
         allow_hyphen_values = true, value_parser = tag,
     )]
     tag: Vec<String>,
-
-    /// Commit the statements together with their record; they work in the database of the store
-    #[arg(long, help_heading = "Policies")]
-    exactly_once: bool,
 
     /// Pool in which a run takes a place before it begins, and how much it takes [default: 1]
     #[arg(long, value_name = "NAME[:WEIGHT]", help_heading = "Policies", value_parser = pool)]
@@ -298,6 +246,7 @@ impl JobFlags {
     pub fn fields(self) -> Result<Map<String, Value>, Failure> {
         let mut fields = Map::new();
         self.add_schedule(&mut fields)?;
+        fields.extend(self.policies.0.clone());
         self.add_policies(&mut fields);
         self.add_labels(&mut fields)?;
         self.spread.add(&mut fields)?;
@@ -349,8 +298,6 @@ impl JobFlags {
     }
 
     fn add_policies(&self, fields: &mut Map<String, Value>) {
-        let word = |text: &String| Value::from(text.to_ascii_uppercase().replace('-', "_"));
-        let duration = |seconds: &Seconds| seconds.0.clone();
         let mut retry = Map::new();
         if let Some(retries) = self.retries {
             retry.insert("max_attempts".into(), retries.saturating_add(1).into());
@@ -359,22 +306,7 @@ impl JobFlags {
             retry.insert("backoff_seconds".into(), backoff.clone());
         }
         let named = [
-            ("description", self.description.clone().map(Value::from)),
             ("retry_config", (!retry.is_empty()).then(|| retry.into())),
-            ("timeout_seconds", self.timeout.as_ref().map(duration)),
-            ("grace_period_seconds", self.grace.as_ref().map(duration)),
-            ("overlap", self.overlap.as_ref().map(word)),
-            ("concurrency", self.concurrency.map(Value::from)),
-            ("catch_up", self.catch_up.as_ref().map(word)),
-            ("max_catch_up", self.max_catch_up.map(Value::from)),
-            ("on_lost", self.on_lost.as_ref().map(word)),
-            ("on_lost_timeout_seconds", self.on_lost_timeout.as_ref().map(duration)),
-            ("on_lost_default", self.on_lost_default.as_ref().map(word)),
-            ("start_deadline_seconds", self.deadline.as_ref().map(duration)),
-            ("jitter_seconds", self.jitter.as_ref().map(duration)),
-            ("priority", self.priority.map(Value::from)),
-            ("class", self.class.as_ref().map(word)),
-            ("exactly_once", self.exactly_once.then_some(true.into())),
             ("pool", self.pool.as_ref().map(|pool| pool.0.clone())),
             ("tags", (!self.tag.is_empty()).then(|| self.tag.clone().into())),
         ];
@@ -455,6 +387,9 @@ impl JobFlags {
             let mut payload = json!({"type": "BACKUP", "target": target});
             if let Some(keep) = self.keep {
                 payload["keep"] = keep.into();
+            }
+            if self.with_artifacts {
+                payload["artifacts"] = true.into();
             }
             return self.without_words(payload);
         }

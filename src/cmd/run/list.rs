@@ -23,6 +23,7 @@ const LIMIT_DEFAULT: usize = 50;
 Examples:
   punctual run list nightly-report
   punctual run list --status failed --since 1h
+  punctual run list --node node-2 --error 'connection refused'
   punctual run list --watch")]
 pub struct ListArgs {
     /// Name or id of a job [default: all jobs]
@@ -43,6 +44,14 @@ pub struct ListArgs {
     /// Only runs for earlier times than this
     #[arg(long, value_name = "TIME", value_parser = times::past)]
     until: Option<jiff::Timestamp>,
+
+    /// Only runs whose last attempt this node made, by its name or id
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+
+    /// Only runs whose error or reason contains this text
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
 
     /// List what is planned for later, too
     #[arg(long)]
@@ -128,6 +137,8 @@ fn print(args: &ListArgs, client: &Client) -> Result<(), Failure> {
     if let Some(status) = &args.status {
         filters.push(("status", status.to_ascii_uppercase()));
     }
+    let texts = [("node", &args.node), ("error", &args.error)];
+    filters.extend(texts.into_iter().filter_map(|(name, text)| Some((name, text.clone()?))));
     if let Some(since) = args.since {
         filters.push(("since", since.to_string()));
     }

@@ -69,7 +69,7 @@ fn parts(run: &Value) -> String {
 
 /// The fields of a run for display.
 fn rows(run: &Value) -> Vec<(String, String)> {
-    let rows = [
+    output::rows([
         ("run", text(run, "execution_id")),
         ("job", text(run, "job_name")),
         ("status", text(run, "status")),
@@ -92,9 +92,5 @@ fn rows(run: &Value) -> Vec<(String, String)> {
         ("backfill concurrency", text(run, "backfill_concurrency")),
         ("parameters", text(run, "parameters")),
         ("node", super::node(run)),
-    ];
-    rows.into_iter()
-        .filter(|(_, value)| !value.is_empty() && value != "-")
-        .map(|(word, value)| (word.to_owned(), value))
-        .collect()
+    ])
 }

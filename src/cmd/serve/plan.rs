@@ -52,6 +52,7 @@ pub struct ServerPlan {
     pub(super) poster: Poster,
     pub(super) backup_targets: BTreeMap<String, backup::BackupTarget>,
     pub(super) output_limits: Limits,
+    pub(super) archive_rule: server::ArchiveRule,
     pub(super) artifacts: ArtifactSettings,
     /// Which metrics it has.
     pub(super) metrics: MetricsOptions,
@@ -188,6 +189,7 @@ impl ServerPlan {
             webhook: alerts::webhook(config)?,
             backup_targets: backup::targets(config)?,
             output_limits: jobs::output_limits(config)?,
+            archive_rule: jobs::archive_rule(config)?,
             artifacts: ArtifactSettings::from_config(config)?,
             metrics: MetricsOptions {
                 jobs: JobSelection {

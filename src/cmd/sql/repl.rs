@@ -183,7 +183,7 @@ fn is_rememberable(text: &str) -> bool {
 /// Words for the tab key: keywords, tables, columns, and the jobs that there are now.
 async fn words(connection: &mut SqlConnection) -> Vec<String> {
     let mut words: Vec<String> = KEYWORDS.iter().map(|word| (*word).to_owned()).collect();
-    for table in server::TABLES {
+    for table in server::TABLES.iter() {
         words.push(format!("{}.{}", table.schema, table.name));
         words.extend(table.fields.iter().map(|field| field.name.to_owned()));
     }

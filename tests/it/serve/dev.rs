@@ -74,6 +74,13 @@ fn the_samples_end_in_every_way_and_the_folder_goes() {
     run_of(&server, "snapshot", "COMPLETED");
     // A minute may have passed: then the schedule has made another one.
     assert!((1..=3).contains(&entries(&made[0].join("backups")).len()));
+    // The workflow has steps in every state.
+    until(|| {
+        let (_, runs) = server.call("GET", "/v1/dags/nightly-pipeline/runs", None);
+        let id = runs["data"][0]["dag_run_id"].as_str()?.to_owned();
+        let (_, run) = server.call("GET", &format!("/v1/dag-runs/{id}/columns"), None);
+        (run["statuses"] == json!("CCCCFSSRP")).then_some(())
+    });
     // The sample of a command is there where this machine has walls for it.
     let (code, _) = server.call("GET", "/v1/jobs/machine", None);
     if code == 200 {

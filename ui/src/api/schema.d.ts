@@ -1493,6 +1493,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{job_id}/graph": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the jobs that a job waits for, and those that wait for it, directly and indirectly. */
+        get: operations["get_job_graph"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{job_id}/next-runs": {
         parameters: {
             query?: never;
@@ -3383,6 +3400,8 @@ export interface components {
             keep?: number | null;
             /** @description Whether outputs of runs are part of it; true when absent. */
             outputs?: boolean | null;
+            /** @description Whether the archives of artifacts are part of it; false when absent. */
+            artifacts?: boolean | null;
         };
         /** @description The request. */
         BackupRequest: {
@@ -3398,6 +3417,8 @@ export interface components {
             keep?: number | null;
             /** @description Whether outputs of runs are part of it; true when absent. */
             outputs?: boolean | null;
+            /** @description Whether the archives of artifacts are part of it; false when absent. */
+            artifacts?: boolean | null;
         };
         /** @description A backup that was made. */
         BackupView: {
@@ -4716,6 +4737,16 @@ export interface components {
              * @default null
              */
             until: string | null;
+            /**
+             * @description Whose last attempt this node made, by its name or id.
+             * @default null
+             */
+            node: string | null;
+            /**
+             * @description Whose error or reason contains this text.
+             * @default null
+             */
+            error: string | null;
         };
         /** @description Result for one execution. */
         ExecutionBatchItem: {
@@ -4934,6 +4965,41 @@ export interface components {
             levels: number[];
             /** @description The positions of the tasks before each. */
             dependencies: number[][];
+        };
+        /** @description A dependency between two jobs of a graph. */
+        GraphDependency: {
+            /**
+             * Format: uuid
+             * @description The job that is waited for.
+             */
+            from: string;
+            /**
+             * Format: uuid
+             * @description The job that waits.
+             */
+            to: string;
+            /** @description How `from` must have ended. */
+            on: components["schemas"]["DependsOn"];
+        };
+        /** @description A job of a graph. */
+        GraphJob: {
+            /**
+             * Format: uuid
+             * @description The job.
+             */
+            job_id: string;
+            /** @description Its name. */
+            name: string;
+            /** @description Its activity. */
+            status: components["schemas"]["JobStatus"];
+            /** @description The outcome of its last ended run, as far as the caller sees its runs. */
+            last_status?: string | null;
+            /**
+             * Format: int32
+             * @description 0 for the job itself, negative for jobs that it waits for, positive for jobs that wait for it.
+             *     Every dependency leads to a higher level.
+             */
+            level: number;
         };
         /** @description The states of tasks in several runs of a DAG. */
         GridAnswer: {
@@ -5346,6 +5412,15 @@ export interface components {
             last_status: {
                 [key: string]: number;
             };
+        };
+        /** @description A job with the jobs around it. */
+        JobGraph: {
+            /** @description The jobs that the caller sees, by level and name. */
+            jobs: components["schemas"]["GraphJob"][];
+            /** @description The dependencies between them. */
+            dependencies: components["schemas"]["GraphDependency"][];
+            /** @description Whether there are more jobs, further away or too many. */
+            is_cut: boolean;
         };
         /** @description A page of jobs. */
         JobList: {
@@ -6845,34 +6920,7 @@ export interface components {
         /** @description A page of a list. */
         List_RoleView: {
             /** @description The items. */
-            data: {
-                /**
-                 * Format: uuid
-                 * @description Its identity.
-                 */
-                role_id: string;
-                /** @description Its name. */
-                name: string;
-                /** @description For people. */
-                description?: string | null;
-                /** @description Whether jobs of its members may act as the role of the same name on a database. */
-                run_as: boolean;
-                /**
-                 * Format: int32
-                 * @description Grows with every change.
-                 */
-                version: number;
-                /**
-                 * Format: date-time
-                 * @description When it was made.
-                 */
-                created_at: string;
-                /**
-                 * Format: date-time
-                 * @description When it was last changed.
-                 */
-                updated_at: string;
-            }[];
+            data: components["schemas"]["RoleView"][];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -6948,50 +6996,7 @@ export interface components {
         /** @description A page of a list. */
         List_TenantView: {
             /** @description The items. */
-            data: {
-                /**
-                 * Format: uuid
-                 * @description Its identity.
-                 */
-                tenant_id: string;
-                /** @description Its name. */
-                name: string;
-                /** @description Its class of service: its share when tenants compete for slots. */
-                tier: components["schemas"]["Tier"];
-                /**
-                 * Format: int32
-                 * @description The most jobs that it may have.
-                 */
-                max_jobs?: number | null;
-                /**
-                 * Format: int32
-                 * @description The most runs that it may have at work at a time.
-                 */
-                max_concurrent?: number | null;
-                /**
-                 * Format: int32
-                 * @description The most requests a second of each of its keys.
-                 */
-                requests_per_second?: number | null;
-                /** @description Whether its administrators may have commands run, and let others do so. */
-                external_jobs: boolean;
-                job_defaults?: components["schemas"]["JobDefaultsSpec"] | null;
-                /**
-                 * Format: int32
-                 * @description Grows with every change.
-                 */
-                version: number;
-                /**
-                 * Format: date-time
-                 * @description When it was made.
-                 */
-                created_at: string;
-                /**
-                 * Format: date-time
-                 * @description When it was last changed.
-                 */
-                updated_at: string;
-            }[];
+            data: components["schemas"]["TenantView"][];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -7017,34 +7022,7 @@ export interface components {
         /** @description A page of a list. */
         List_UserView: {
             /** @description The items. */
-            data: {
-                /**
-                 * Format: uuid
-                 * @description Their identity.
-                 */
-                user_id: string;
-                /** @description Their name. */
-                name: string;
-                /** @description Whether they can do nothing for now, and their jobs neither. */
-                disabled: boolean;
-                /** @description Whether they can log in with a password. */
-                has_password: boolean;
-                /**
-                 * Format: int32
-                 * @description Grows with every change.
-                 */
-                version: number;
-                /**
-                 * Format: date-time
-                 * @description When they were made.
-                 */
-                created_at: string;
-                /**
-                 * Format: date-time
-                 * @description When they were last changed.
-                 */
-                updated_at: string;
-            }[];
+            data: components["schemas"]["UserView"][];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -11872,6 +11850,8 @@ export interface operations {
             query?: {
                 /** @description Whether outputs of runs are part of it; true when absent. */
                 outputs?: boolean;
+                /** @description Whether the archives of artifacts are part of it; false when absent. */
+                artifacts?: boolean;
             };
             header?: never;
             path?: never;
@@ -16209,6 +16189,10 @@ export interface operations {
                 since?: string;
                 /** @description Only executions for earlier times than this, in milliseconds. */
                 until?: string;
+                /** @description Only executions whose last attempt this node made, by its name or id. */
+                node?: string;
+                /** @description Only executions whose error or reason contains this text, in upper or lower case. */
+                error?: string;
             };
             header?: never;
             path?: never;
@@ -16575,6 +16559,10 @@ export interface operations {
                 since?: string;
                 /** @description Only executions for earlier times than this, in milliseconds. */
                 until?: string;
+                /** @description Only executions whose last attempt this node made, by its name or id. */
+                node?: string;
+                /** @description Only executions whose error or reason contains this text, in upper or lower case. */
+                error?: string;
             };
             header?: never;
             path?: never;
@@ -17195,6 +17183,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
         };
     };
     index_logs: {
@@ -17277,6 +17274,15 @@ export interface operations {
             };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17373,6 +17379,15 @@ export interface operations {
             };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19555,6 +19570,10 @@ export interface operations {
                 since?: string;
                 /** @description Only executions for earlier times than this, in milliseconds. */
                 until?: string;
+                /** @description Only executions whose last attempt this node made, by its name or id. */
+                node?: string;
+                /** @description Only executions whose error or reason contains this text, in upper or lower case. */
+                error?: string;
             };
             header?: never;
             path: {
@@ -19687,6 +19706,77 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_job_graph: {
+        parameters: {
+            query?: {
+                /** @description How many dependencies away from the job, in each direction; 2 when absent, at most 10. */
+                depth?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobGraph"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

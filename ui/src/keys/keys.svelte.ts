@@ -95,6 +95,11 @@ export function moveRow(step: number): void {
   rows[Math.max(0, Math.min(rows.length - 1, at + step))]?.focus();
 }
 
+/** Chooses the row that has the focus, where rows can be chosen, or lets it go. */
+export function chooseRow(): void {
+  document.activeElement?.closest('tr')?.querySelector<HTMLInputElement>('[type="checkbox"]')?.click();
+}
+
 /** Puts the focus into the filter of the page. */
 export function focusFilter(): void {
   document.querySelector<HTMLInputElement>('[data-filter]')?.focus();

@@ -20,6 +20,7 @@ export const routes: Routes = {
   'jobs/:job/calendar': here(Job),
   'jobs/:job/schedule': here(Job),
   'jobs/:job/definition': here(Job),
+  'jobs/:job/graph': here(Job),
   'jobs/:job/edit': () => import('../pages/edit/Page.svelte') as never,
   'jobs/:job/at/:at': () => import('../pages/job/Why.svelte') as never,
   runs: () => import('../pages/runs/Page.svelte') as never,

@@ -11,6 +11,7 @@ import { bulk, largeRun } from './bulk.mjs';
 import { flow } from './flow.mjs';
 import { journeys } from './journeys.mjs';
 import { large } from './large.mjs';
+import { oncall } from './oncall.mjs';
 import { ALERT_CHANNEL, operate } from './operate.mjs';
 import { queues } from './queues.mjs';
 import { seed } from './seed.mjs';
@@ -47,7 +48,7 @@ async function everyPage(world) {
     'jobs/nightly-ledger/edit', 'jobs/absent', 'new-job', 'runs', 'runs?status=FAILED', `runs/${seeded.failed}`, `runs/${seeded.talker}`,
     at('nightly-ledger', '2030-01-01T01:30:00Z'), at('import-orders', '2020-01-01T00:00:00Z'), 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-01', 'dead-letters', 'workflows', 'workflows/etl-pipeline', 'workflows/etl-pipeline/runs', 'workflows/etl-pipeline/definition', 'workflows/absent',
     ...['', '?view=gantt', '?view=steps', '?view=grid', '?view=compare', '?view=why', '?step=load', '?step=publish', '?only=upstream&step=check'].map((it) => `workflow-runs/${seeded.dagRun}${it}`),
-    'queues', 'queues/emails', 'queues/emails/messages', 'queues/emails/dead-letters', 'queues/emails/settings', 'jobs/nightly-ledger/schedule', 'jobs/mail-digest/schedule', 'sql', 'audit', 'cluster', 'administration', 'administration/keys', 'administration/settings', 'administration/calendars', 'administration/pools', 'administration/hooks', 'administration/status-pages', 'administration/channels', 'administration/deliveries?channel=on-call', 'administration/artifacts', 'runs?status=FAILED,NONSENSE&since=never&job=import-orders', 'status/shop', `runs/${(world.large ??= await largeRun(server))}?q=needle`, 'nowhere',
+    'queues', 'queues/emails', 'queues/emails/messages', 'queues/emails/dead-letters', 'queues/emails/settings', 'jobs/nightly-ledger/schedule', 'jobs/nightly-ledger/graph', 'jobs/talker/graph', 'jobs/mail-digest/schedule', 'sql', 'audit', 'cluster', 'administration', 'administration/keys', 'administration/settings', 'administration/calendars', 'administration/pools', 'administration/hooks', 'administration/status-pages', 'administration/channels', 'administration/deliveries?channel=on-call', 'administration/artifacts', 'runs?status=FAILED,NONSENSE&since=never&job=import-orders', 'status/shop', `runs/${(world.large ??= await largeRun(server))}?q=needle`, 'nowhere',
   ];
   const hostile = seeded.xssJobs.flatMap((name) => [`jobs/${encodeURIComponent(name)}`, `jobs/${encodeURIComponent(name)}/edit`]);
   // An answer with an error status is a line of the console, whoever asked.
@@ -105,7 +106,7 @@ try {
   const world = { server, browser, seeded, service, folder };
   const shots = process.argv.indexOf('--shots');
   const wanted = process.argv.indexOf('--only');
-  const tests = shots > 0 ? { shots: () => takeShots(world, process.argv[shots + 1]) } : { ...sessions, ...journeys, ...behaviour, ...queues, ...flow, ...operate, ...bulk, ...large, everyPage };
+  const tests = shots > 0 ? { shots: () => takeShots(world, process.argv[shots + 1]) } : { ...sessions, ...journeys, ...behaviour, ...queues, ...flow, ...operate, ...bulk, ...oncall, ...large, everyPage };
   for (const [name, test] of Object.entries(tests)) {
     if (wanted > 0 && !process.argv[wanted + 1].split(',').includes(name)) continue;
     const began = Date.now();

@@ -10,6 +10,9 @@ export async function takeShots({ server, browser, seeded }, folder) {
   mkdirSync(folder, { recursive: true });
   // The jobs of the tests with texts that are not to be taken for markup are no example.
   for (const name of seeded.xssJobs) await server.call('DELETE', `/v1/jobs/${encodeURIComponent(name)}`);
+  for (const [name, depends_on] of [['import-rates', []], ['ledger-mail', ['report']], ['tax-export', ['report', 'import-rates']]]) {
+    await server.call('POST', '/v1/jobs', { name, job_type: depends_on.length ? 'DEPENDENT' : 'MANUAL', depends_on, payload: { type: 'NOOP' } });
+  }
   await history(server, seeded);
   await server.call('POST', '/v1/alert-channels', ALERT_CHANNEL);
   await server.call('POST', '/v1/status-pages', { name: 'shop', title: 'Shop', tags: ['etl', 'mail'], is_public: true });
@@ -19,6 +22,7 @@ export async function takeShots({ server, browser, seeded }, folder) {
     ['job', 'jobs/nightly-ledger'],
     ['history', 'jobs/import-orders/history'],
     ['definition', 'jobs/import-orders/definition?v=2'],
+    ['graph', 'jobs/report/graph'],
     ['calendar', `jobs/nightly-ledger/calendar?day=${new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)}`],
     ['run', `runs/${seeded.talker}`],
     ['run-failed', `runs/${seeded.failed}`],

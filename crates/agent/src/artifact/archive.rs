@@ -5,7 +5,7 @@
 //! written. The same code checks an archive that is pushed and unpacks it on an agent.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 
 use domain::artifact::{
     ENTRIES_MAX, PATH_BYTES_MAX, RATIO_FREE_BYTES, RATIO_MAX, UNPACKED_BYTES_MAX, check_path,
@@ -21,6 +21,9 @@ const EXTENDED_BYTES_MAX: u64 = 64 << 10;
 
 /// The most bytes of headers.
 const HEADER_BYTES_MAX: u64 = ENTRIES_MAX * 4096;
+
+/// Usual tools fill the last record of a tar archive with zeros, up to this size.
+const PADDING_BYTES_MAX: u64 = 10 << 10;
 
 /// Receives the content of an archive. Folders come before what is in them.
 pub trait ArchiveTarget {
@@ -82,7 +85,7 @@ pub fn read(
     archive_bytes: u64,
     target: &mut dyn ArchiveTarget,
 ) -> Result<ArchiveContent, ArchiveError> {
-    let mut decoder = Decoder::new(archive).map_err(invalid)?;
+    let mut decoder = Decoder::new(archive).map_err(invalid)?.single_frame();
     decoder.window_log_max(WINDOW_LOG_MAX).map_err(invalid)?;
     let ratio_max = RATIO_FREE_BYTES.max(archive_bytes.saturating_mul(RATIO_MAX));
     // Headers of many small files compress well and are no bomb: only content counts for the ratio.
@@ -115,10 +118,31 @@ pub fn read(
             }
         }
     }
-    if reading.content.entries == 0 {
+    let content = reading.content;
+    if content.entries == 0 {
         return Err(invalid("the archive is empty"));
     }
-    Ok(reading.content)
+    check_end(archive.into_inner().from)?;
+    Ok(content)
+}
+
+/// Refuses data behind the end: it would give the same files any number of digests.
+fn check_end(mut decoder: Decoder<'_, BufReader<impl Read>>) -> Result<(), ArchiveError> {
+    let (mut padding, mut buffer) = (0, [0; 4096]);
+    loop {
+        let read = decoder.read(&mut buffer).map_err(not_tar)?;
+        if read == 0 {
+            break;
+        }
+        padding += read as u64;
+        if padding > PADDING_BYTES_MAX || buffer[..read].iter().any(|byte| *byte != 0) {
+            return Err(invalid("it has data behind its end"));
+        }
+    }
+    match decoder.finish().read(&mut buffer).map_err(not_tar)? {
+        0 => Ok(()),
+        _ => Err(invalid("it has data behind its end")),
+    }
 }
 
 fn not_tar(error: io::Error) -> ArchiveError {

@@ -1,11 +1,13 @@
 //! Unpacked artifacts on this machine, by digest.
 //!
 //! ```text
-//! FOLDER/incoming/…            archives that arrive, folders that are filled or deleted
-//! FOLDER/unpacked/DIGEST-BYTES what is whole; nothing writes there
+//! FOLDER/incoming/…                  archives that arrive, folders that are filled or deleted
+//! FOLDER/unpacked/DIGEST-BYTES-TREE  what is whole; nothing writes there
 //! ```
 //!
-//! A folder gets its name when all of it is on disk, so a name is a promise, also after a crash.
+//! A folder gets its name when all of it is on disk, so a name is a promise, also after a crash. TREE
+//! is the digest of the files that were unpacked. Before a run, a folder whose files were touched is
+//! compared with it, and one that was changed is fetched again.
 //! Runs that need the same artifact at the same time wait for one fetch, and share its failure.
 //! When the cache is too large, folders go that were not used for the longest time, but never one
 //! that a run uses.
@@ -22,7 +24,7 @@ use domain::action::Assignment;
 use domain::artifact::{ArtifactDigest, UNPACKED_BYTES_MAX};
 use sha2::{Digest, Sha256};
 
-use super::{ArtifactSource, FetchError};
+use super::{ArtifactSource, FetchError, tree};
 use crate::exec::Failure;
 use crate::sandbox::Level;
 use crate::sandbox::unpack::{Unpacked, unpack};
@@ -64,8 +66,43 @@ struct Slot {
 
 #[derive(Default)]
 struct SlotState {
-    folder: Option<PathBuf>,
+    folder: Option<Unchanged>,
     failure: Option<(domain::run::ErrorCode, String)>,
+}
+
+/// A folder, and what it must contain.
+#[derive(Clone)]
+struct Unchanged {
+    folder: PathBuf,
+    /// The digest of its files.
+    tree: ArtifactDigest,
+    /// Its state when it was last compared with that; none after the start of the agent.
+    state: Option<ArtifactDigest>,
+}
+
+impl Unchanged {
+    /// Whether the folder is as it was unpacked. A link to one is none. A file that is missing is a
+    /// change; any other error tells nothing about the files. Blocks.
+    fn is_unchanged(&mut self) -> io::Result<bool> {
+        match self.check() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            result => result,
+        }
+    }
+
+    fn check(&mut self) -> io::Result<bool> {
+        if !fs::symlink_metadata(&self.folder)?.is_dir() {
+            return Ok(false);
+        }
+        let state = tree::state(&self.folder)?;
+        if self.state != Some(state) {
+            if tree::digest(&self.folder)? != self.tree {
+                return Ok(false);
+            }
+            self.state = Some(state);
+        }
+        Ok(true)
+    }
 }
 
 /// An artifact that a run uses. It stays at least until this is dropped.
@@ -109,21 +146,20 @@ impl ArtifactCache {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder.join(UNPACKED))?.flatten() {
             let name = entry.file_name();
-            let parts = name.to_str().and_then(|name| name.split_once('-'));
-            let known = parts.and_then(|(digest, bytes)| {
-                Some((digest.parse::<ArtifactDigest>().ok()?, bytes.parse::<u64>().ok()?))
-            });
             let used = entry.metadata().and_then(|it| it.modified()).ok();
-            match known {
-                Some((digest, bytes)) => found.push((used, digest, bytes, entry.path())),
+            match name.to_str().and_then(parts) {
+                Some((digest, bytes, tree)) => {
+                    found.push((used, digest, bytes, tree, entry.path()))
+                }
                 None => delete(&entry.path()),
             }
         }
         found.sort();
         let mut slots = HashMap::new();
         let count = AtomicU64::new(0);
-        for (_, digest, bytes, path) in found {
-            let state = SlotState { folder: Some(path), failure: None };
+        for (_, digest, bytes, tree, folder) in found {
+            let folder = Unchanged { folder, tree, state: None };
+            let state = SlotState { folder: Some(folder), failure: None };
             let slot = Slot { state: state.into(), bytes: bytes.into(), ..Slot::default() };
             slot.last_use.store(count.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
             slots.insert(digest, Arc::new(slot));
@@ -153,17 +189,20 @@ impl ArtifactCache {
         let failures = slot.failures.load(Ordering::Acquire);
         let mut state = slot.state.lock().await;
         slot.last_use.store(self.count.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        // An administrator may empty the cache while the node runs.
+        if let Some(found) = state.folder.clone() {
+            state.folder = self.unchanged(digest, found, &slot).await?;
+        }
         let folder = match (&state.folder, &state.failure) {
-            (Some(folder), _) if is_folder(folder) => folder.clone(),
+            (Some(found), _) => found.folder.clone(),
             // The fetch that this run has waited for has failed.
             (None, Some((code, message))) if slot.failures.load(Ordering::Acquire) > failures => {
                 return Err(Failure { code: code.clone(), message: message.clone() });
             }
             _ => match self.fetch(source, assignment, digest).await {
-                Ok((folder, bytes)) => {
+                Ok((found, bytes)) => {
                     slot.bytes.store(bytes, Ordering::Release);
-                    (state.folder, state.failure) = (Some(folder.clone()), None);
+                    let folder = found.folder.clone();
+                    (state.folder, state.failure) = (Some(found), None);
                     folder
                 }
                 Err(failure) => {
@@ -180,13 +219,46 @@ impl ArtifactCache {
         Ok(artifact)
     }
 
+    /// A folder that is as it was unpacked; none if it was changed, which takes it out of the cache, or
+    /// is gone: an administrator may empty the cache while the node runs. A folder that cannot be read
+    /// stays in the cache, and the attempt fails with an error that a retry may cure.
+    async fn unchanged(
+        &self,
+        digest: ArtifactDigest,
+        mut found: Unchanged,
+        slot: &Slot,
+    ) -> Result<Option<Unchanged>, Failure> {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let away = self.folder.join(INCOMING).join(format!("{digest}.{number}.changed"));
+        // What another run uses stays until the agent is started again.
+        let is_alone = slot.users.load(Ordering::Acquire) <= 1;
+        let check = move || -> io::Result<Option<Unchanged>> {
+            if found.is_unchanged()? {
+                return Ok(Some(found));
+            }
+            if is_folder(&found.folder) {
+                tracing::error!(%digest, "a cached artifact was changed, and is fetched again");
+                put_away(&found.folder, &away)?;
+                if is_alone {
+                    delete(&away);
+                }
+            }
+            Ok(None)
+        };
+        let checked = tokio::task::spawn_blocking(check).await.map_err(io::Error::other).flatten();
+        checked.map_err(|error| {
+            let message = format!("cannot check the cached artifact: {error}");
+            Failure::other("ARTIFACT_UNPACK_FAILED", message)
+        })
+    }
+
     /// Fetches, compares and unpacks. Answers the folder and its size.
     async fn fetch(
         &self,
         source: &dyn ArtifactSource,
         assignment: &Assignment,
         digest: ArtifactDigest,
-    ) -> Result<(PathBuf, u64), Failure> {
+    ) -> Result<(Unchanged, u64), Failure> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         for folder in [INCOMING, UNPACKED] {
             let made = fs::create_dir_all(self.folder.join(folder));
@@ -198,7 +270,7 @@ impl ArtifactCache {
         let file = receive(source, assignment, digest, &archive.0).await?;
         let (helper, level) = (self.helper.clone(), self.level);
         let unpacked = self.folder.join(UNPACKED);
-        let work = move || -> Result<(PathBuf, u64), Failure> {
+        let work = move || -> Result<(Unchanged, u64), Failure> {
             let failed =
                 |error: io::Error| Failure::other("ARTIFACT_UNPACK_FAILED", error.to_string());
             let fresh = Temporary(temporary.with_extension("folder"));
@@ -212,22 +284,22 @@ impl ArtifactCache {
                     return Err(Failure::other("ARTIFACT_UNPACK_FAILED", problem));
                 }
             };
-            let whole = unpacked.join(format!("{digest}-{}", content.bytes));
-            let publish = || -> io::Result<()> {
-                // What is no folder, such as a link, is nothing that was unpacked.
-                if !is_folder(&whole) {
+            let publish = || -> io::Result<Unchanged> {
+                let tree = tree::digest(&fresh.0)?;
+                let whole = unpacked.join(format!("{digest}-{}-{tree}", content.bytes));
+                // A run that was cancelled while it waited may have left it there, whole. What is no
+                // folder, such as a link, is nothing that was unpacked.
+                let is_there = is_folder(&whole) && tree::digest(&whole)? == tree;
+                if !is_there {
                     delete(&whole);
-                }
-                match fs::rename(&fresh.0, &whole) {
-                    // A run that was cancelled while it waited has left it there, whole.
-                    Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                    renamed => renamed?,
+                    fs::rename(&fresh.0, &whole)?;
                 }
                 fs::set_permissions(&whole, Permissions::from_mode(0o555))?;
-                File::open(&unpacked)?.sync_all()
+                File::open(&unpacked)?.sync_all()?;
+                let state = Some(tree::state(&whole)?);
+                Ok(Unchanged { folder: whole, tree, state })
             };
-            publish().map_err(failed)?;
-            Ok((whole, content.bytes))
+            Ok((publish().map_err(failed)?, content.bytes))
         };
         let done = tokio::task::spawn_blocking(work).await;
         drop(archive);
@@ -256,8 +328,8 @@ impl ArtifactCache {
                 let number = self.count.fetch_add(1, Ordering::Relaxed);
                 let away = self.folder.join(INCOMING).join(format!("{digest}.{number}.gone"));
                 // Out of sight first: a folder with its name is whole.
-                if let Some(folder) = folder
-                    && let Err(error) = put_away(&folder, &away)
+                if let Some(found) = folder
+                    && let Err(error) = put_away(&found.folder, &away)
                 {
                     tracing::warn!(%digest, %error, "an artifact stays in the cache");
                 } else {
@@ -270,6 +342,13 @@ impl ArtifactCache {
             let _ = tokio::task::spawn_blocking(deleted).await;
         }
     }
+}
+
+/// The parts of the name of a folder: the digest of the archive, the size and the digest of the files.
+fn parts(name: &str) -> Option<(ArtifactDigest, u64, ArtifactDigest)> {
+    let (digest, rest) = name.split_once('-')?;
+    let (bytes, tree) = rest.split_once('-')?;
+    Some((digest.parse().ok()?, bytes.parse().ok()?, tree.parse().ok()?))
 }
 
 /// Whether there is a folder. A link to one is none.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use domain::action::{ArtifactAction, Assignment};
 use domain::artifact::Entrypoint;
-use domain::exact_number;
-use domain::run::{AttemptResult, ErrorCode};
+use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
+use domain::{exact_number, raw_json};
 use serde_json::{Map, Value, json};
 
 use super::Failure;
@@ -17,6 +17,7 @@ use crate::Attempt;
 use crate::artifact::ArtifactOptions;
 use crate::artifact::cache::{ArtifactCache, CachedArtifact, fetch_failure};
 use crate::context::FACTS;
+use crate::output::printable;
 use crate::sandbox::spec::{self, ArtifactMount};
 
 /// The program that calls the function of a module.
@@ -194,7 +195,9 @@ fn is_executable(file: &Path) -> bool {
 
 fn real(python: &Path) -> Result<PathBuf, Failure> {
     python.canonicalize().map_err(|error| {
-        let message = format!("the Python of this node, {}: {error}", python.display());
+        // The path is for the administrator of the node; tenants read the message.
+        tracing::error!(path = %python.display(), %error, "the Python of artifacts was not found");
+        let message = "the Python of this node was not found (artifacts.python)";
         Failure::other("INTERPRETER_NOT_FOUND", message)
     })
 }
@@ -225,7 +228,7 @@ fn context(assignment: &Assignment, action: &ArtifactAction, digest: &str) -> Va
 /// The result of an attempt with what its program wrote to the file of the result. That comes before
 /// what it printed.
 fn with_result(mut result: AttemptResult, written: Option<Vec<u8>>) -> AttemptResult {
-    let Some(written) = written else {
+    let Some(mut written) = written else {
         if result.error.is_none() && result.message.is_empty() {
             let limit = super::RESULT_BYTES_MAX;
             let message = format!("the result is longer than {limit} bytes");
@@ -236,14 +239,28 @@ fn with_result(mut result: AttemptResult, written: Option<Vec<u8>>) -> AttemptRe
         }
         return result;
     };
+    // A zero byte is in no JSON text: what follows it is the report of the bootstrap.
+    if let Some(at) = written.iter().rposition(|byte| *byte == 0) {
+        let report = serde_json::from_slice::<BootstrapReport>(&written[at + 1..]);
+        written.truncate(at);
+        if let Ok(report) = report
+            && result.end == AttemptEnd::Failed
+        {
+            result.message = printable(report.message.as_bytes());
+            if report.is_entrypoint_missing {
+                // A version never changes, so another attempt would fail as well.
+                result.error = Some(ErrorCode::Refused("ENTRYPOINT_NOT_FOUND".to_owned()));
+            }
+        }
+    }
     let text = String::from_utf8_lossy(&written);
     let text = text.trim();
     if text.is_empty() {
         return result;
     }
     // Clients read results as values, so nesting, numbers and characters must be within their limits.
-    match serde_json::from_str::<Value>(text) {
-        Ok(_) => {
+    match raw_json::check(text) {
+        Ok(()) => {
             result.result = Some(text.to_owned());
             result
         }
@@ -253,6 +270,15 @@ fn with_result(mut result: AttemptResult, written: Option<Vec<u8>>) -> AttemptRe
         }
         Err(_) => result,
     }
+}
+
+/// What the bootstrap reports about a function that failed. A function can write it as well, and
+/// harms itself only.
+#[derive(serde::Deserialize)]
+struct BootstrapReport {
+    message: String,
+    #[serde(default)]
+    is_entrypoint_missing: bool,
 }
 
 fn failed_with(result: AttemptResult, code: &str, message: String) -> AttemptResult {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::action::{Assignment, ExternalAction};
-use domain::exact_number;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
+use domain::{exact_number, raw_json};
 use serde_json::{Value, json};
 
 use super::Failure;
@@ -405,5 +405,5 @@ pub(crate) fn result(
 /// The text of an output that is one JSON value and nothing else.
 fn one_value(said: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(said).ok()?.trim();
-    serde_json::from_str::<Value>(text).ok().map(|_| text)
+    raw_json::check(text).ok().map(|()| text)
 }

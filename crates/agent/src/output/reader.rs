@@ -137,7 +137,7 @@ pub(super) fn read_frames(
 }
 
 /// Reads an output with frames, each with its length.
-fn read_from(
+pub(super) fn read_from(
     mut files: Vec<(impl Read + Seek, u64)>,
     from: u64,
     max: usize,
@@ -208,7 +208,7 @@ fn cut(header: &Header, text: &[u8], stream: Option<Stream>, max: usize, slice: 
 }
 
 /// The files of an attempt: the head, then the pieces of the tail in order.
-fn pieces(folder: &Path, attempt: u32) -> io::Result<Vec<PathBuf>> {
+pub(super) fn pieces(folder: &Path, attempt: u32) -> io::Result<Vec<PathBuf>> {
     let mut pieces: Vec<(Option<u32>, PathBuf)> = Vec::new();
     for (number, piece, path) in files(folder)? {
         if number == attempt {
@@ -229,6 +229,11 @@ pub(super) fn attempts(folder: &Path) -> io::Result<Vec<u32>> {
         .collect();
     attempts.sort_unstable();
     Ok(attempts)
+}
+
+/// The size of all files of a run.
+pub(super) fn file_bytes(folder: &Path) -> io::Result<u64> {
+    files(folder)?.into_iter().map(|(.., path)| Ok(fs::metadata(path)?.len())).sum()
 }
 
 /// Every file of a run: attempt, piece of the tail, path. Files with other names are ignored.

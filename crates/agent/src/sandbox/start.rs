@@ -110,8 +110,8 @@ fn try_command(
             Err(StartRefusal::failed("no process for the command", &error))
         }
         Err(SpawnError::Execute(error)) => {
-            let path = spec.command.as_ref().map(|command| command.path.as_path());
-            Err(not_executed(path.unwrap_or_else(|| Path::new("/")), &error))
+            let shown = spec.command.as_ref().map_or_else(|| "/".into(), shown);
+            Err(not_executed(&shown, &error))
         }
     }
 }
@@ -389,7 +389,16 @@ fn program(
     Program::new(&path, arguments, of_scratch.chain(given).chain(of_artifact))
 }
 
-fn not_executed(path: &Path, error: &io::Error) -> StartRefusal {
+/// A command in messages. Tenants read them, so a program of an artifact is shown by its name in the
+/// artifact, not by its place on this machine.
+fn shown(command: &spec::Command) -> String {
+    match command.artifact {
+        Some(_) => command.name.clone(),
+        None => command.path.display().to_string(),
+    }
+}
+
+fn not_executed(shown: &str, error: &io::Error) -> StartRefusal {
     let (code, problem) = match error.raw_os_error() {
         Some(libc::ENOENT) => (
             "INTERPRETER_NOT_FOUND",
@@ -409,5 +418,5 @@ fn not_executed(path: &Path, error: &io::Error) -> StartRefusal {
         ),
         _ => ("START_FAILED", format!("could not be started: {error}")),
     };
-    StartRefusal { code, message: format!("command: {} {problem}", path.display()) }
+    StartRefusal { code, message: format!("command: {shown} {problem}") }
 }

@@ -210,12 +210,20 @@ def forbidden():
         outcomes["seen"] = []
     return outcomes
 
+def tells():
+    raise ValueError(os.environ["API_TOKEN"])
+
 def huge():
     return "x" * 70000
 "#;
 
 fn python() -> Vec<u8> {
-    packed(&[("main.py", MAIN), ("helper.py", "NAME = 'helper'"), ("vendor/dep.py", "X = 1")])
+    packed(&[
+        ("main.py", MAIN),
+        ("helper.py", "NAME = 'helper'"),
+        ("imports.py", "import absent"),
+        ("vendor/dep.py", "X = 1"),
+    ])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,18 +241,36 @@ async fn a_python_function_gets_its_context_and_returns_a_result() {
     }
     let expected = json!({
         "day": "monday", "attempt": 1, "artifact": "sync@3", "job": "nightly", "token": 12,
-        "files": ["helper.py", "main.py", "vendor"], "root": root, "isolated": 1,
+        "files": ["helper.py", "imports.py", "main.py", "vendor"], "root": root, "isolated": 1,
     });
     assert_eq!(value, expected);
     let more = |entrypoint: &str| run_of(Some(digest), entrypoint);
     assert_eq!(result_of(&world.run(&agent, &more("main:no_arguments")).await), json!([1, 2]));
     assert_eq!(result_of(&world.run(&agent, &more("main:later")).await), json!("later"));
-    assert!(world.run(&agent, &more("dep:X")).await.message.contains("not callable"));
     let failed = world.run(&agent, &more("main:Job.run")).await;
     assert_eq!(failed.end, AttemptEnd::Failed);
-    assert!(failed.message.contains("RuntimeError: broken nightly"), "{}", failed.message);
-    let absent = world.run(&agent, &more("missing:run")).await;
-    assert!(absent.message.contains("No module named 'missing'"), "{}", absent.message);
+    let (line, _) =
+        MAIN.lines().enumerate().find(|(_, line)| line.contains("RuntimeError")).unwrap();
+    let reason = format!("RuntimeError: broken nightly (main.py:{} in run)", line + 1);
+    assert_eq!(failed.message, reason);
+    assert_eq!(failed.error.unwrap().to_string(), "EXIT_1");
+    let unmasked = world.run(&agent, &more("main:tells")).await;
+    assert!(unmasked.message.starts_with("ValueError: *** (main.py:"), "{}", unmasked.message);
+    for (entrypoint, reason) in [
+        ("missing:run", "the artifact has no module 'missing'"),
+        ("missing.inner:run", "the artifact has no module 'missing'"),
+        ("helper:absent", "module 'helper' has no function 'absent'"),
+        ("dep:X", "'X' of module 'dep' is not callable"),
+    ] {
+        let absent = world.run(&agent, &more(entrypoint)).await;
+        assert_eq!(absent.message, format!("entrypoint: {reason}"));
+        let error = absent.error.unwrap();
+        assert_eq!(error.to_string(), "ENTRYPOINT_NOT_FOUND");
+        assert!(error.is_refusal(), "{entrypoint}: it is not tried again");
+    }
+    let other = world.run(&agent, &more("imports:run")).await;
+    assert!(other.message.contains("No module named 'absent'"), "{}", other.message);
+    assert!(!other.error.unwrap().is_refusal(), "another node may have the module");
     let huge = world.run(&agent, &more("main:huge")).await;
     assert_eq!(huge.error.unwrap().to_string(), "RESULT_TOO_LARGE");
     assert_eq!(world.shelf.opened.load(Ordering::Relaxed), 1, "it was fetched once");
@@ -284,6 +310,7 @@ async fn a_program_writes_its_result_to_a_file() {
         ("surrogate", "#!/bin/sh\nprintf '\"\\\\ud800\"' > $PUNCTUAL_RESULT\n"),
         ("huge", "#!/bin/sh\nprintf 1e999 > $PUNCTUAL_RESULT\n"),
         ("fails", "#!/bin/sh\necho sorry >&2\nexit 7\n"),
+        ("interpreter", "#!/no/such/interpreter\n"),
         ("plain.txt", "no program"),
     ]));
     let mut it = run_of(Some(digest), "bin/sync");
@@ -299,6 +326,7 @@ async fn a_program_writes_its_result_to_a_file() {
         ("surrogate", "RESULT_INVALID"),
         ("huge", "RESULT_INVALID"),
         ("fails", "EXIT_7"),
+        ("interpreter", "INTERPRETER_NOT_FOUND"),
         ("plain.txt", "ENTRYPOINT_NOT_EXECUTABLE"),
         ("absent", "ENTRYPOINT_NOT_FOUND"),
         ("lib", "ENTRYPOINT_NOT_FOUND"),
@@ -307,6 +335,8 @@ async fn a_program_writes_its_result_to_a_file() {
         assert_eq!(result.end, AttemptEnd::Failed, "{entrypoint}");
         let error = result.error.unwrap().to_string();
         assert!(error.to_lowercase().contains(&code.to_lowercase()), "{entrypoint}: {error}");
+        let folder = world.dir.path().display().to_string();
+        assert!(!result.message.contains(&folder), "a path of the node: {}", result.message);
     }
 }
 
@@ -476,6 +506,86 @@ async fn an_artifact_whose_cache_was_taken_away_is_fetched_again() {
     assert_eq!(result.end, AttemptEnd::Completed, "{result:?}");
     assert_eq!(world.shelf.opened.load(Ordering::Relaxed), 4);
     assert!(fs::symlink_metadata(&folder).unwrap().is_dir());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cached_artifact_that_was_changed_is_not_run() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    let mut agent = world.agent();
+    let digest = world.put(packed(&[("run", "#!/bin/sh\necho good\n"), ("lib/a.txt", "x")]));
+    let opened = || world.shelf.opened.load(Ordering::Relaxed);
+    let check = async |agent: &Agent| {
+        let it = run_of(Some(digest), "run");
+        let result = world.run(agent, &it).await;
+        assert_eq!(result.end, AttemptEnd::Completed, "{result:?}");
+        assert_eq!(world.said(&it), "good\n");
+    };
+    check(&agent).await;
+    let change = |what: &dyn Fn(&Path)| {
+        let unpacked = world.dir.path().join("cache/unpacked");
+        let folder = fs::read_dir(unpacked).unwrap().next().unwrap().unwrap().path();
+        for path in [&folder, &folder.join("run"), &folder.join("lib")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        what(&folder);
+    };
+    let tampered = |folder: &Path| fs::write(folder.join("run"), "#!/bin/sh\necho evil\n").unwrap();
+    let added = |folder: &Path| fs::write(folder.join("lib/b.txt"), "x").unwrap();
+    for (fetches, what) in [(2, &tampered as &dyn Fn(&Path)), (3, &added)] {
+        change(what);
+        check(&agent).await;
+        assert_eq!(opened(), fetches, "it was fetched again");
+    }
+    // The same while the agent was not running.
+    change(&tampered);
+    agent = world.agent();
+    check(&agent).await;
+    assert_eq!(opened(), 4);
+    assert_eq!(world.cached().len(), 1);
+    check(&world.agent()).await;
+    assert_eq!(opened(), 4, "what was not changed is not fetched again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cached_artifact_that_cannot_be_read_for_a_moment_stays_in_the_cache() {
+    let world = World::new();
+    let agent = world.agent();
+    let digest = world.put(packed(&[("run", "#!/bin/sh\nexit 0\n")]));
+    let it = run_of(Some(digest), "run");
+    assert_eq!(world.run(&agent, &it).await.end, AttemptEnd::Completed);
+    // A file in the place of a folder above it: the error is not that a file is missing.
+    let (unpacked, aside) =
+        (world.dir.path().join("cache/unpacked"), world.dir.path().join("aside"));
+    fs::rename(&unpacked, &aside).unwrap();
+    fs::write(&unpacked, "").unwrap();
+    let result = world.run(&agent, &run_of(Some(digest), "run")).await;
+    assert_eq!(result.end, AttemptEnd::Failed, "{result:?}");
+    assert!(format!("{result:?}").contains("cannot check the cached artifact"), "{result:?}");
+    fs::remove_file(&unpacked).unwrap();
+    fs::rename(&aside, &unpacked).unwrap();
+    let result = world.run(&agent, &run_of(Some(digest), "run")).await;
+    assert_eq!(result.end, AttemptEnd::Completed, "{result:?}");
+    assert_eq!(world.shelf.opened.load(Ordering::Relaxed), 1, "it is not fetched again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_agents_fetch_an_artifact_once_each() {
+    let (one, mut two) = (World::new(), World::new());
+    two.shelf = Arc::clone(&one.shelf);
+    let digest = one.put(packed(&[("run", "#!/bin/sh\nexit 0\n")]));
+    let agents = [one.agent(), two.agent()];
+    let run = async |world: &World, agent: &Agent| {
+        for _ in 0..5 {
+            let result = world.run(agent, &run_of(Some(digest), "run")).await;
+            assert_eq!(result.end, AttemptEnd::Completed, "{result:?}");
+        }
+    };
+    tokio::join!(run(&one, &agents[0]), run(&two, &agents[1]));
+    assert_eq!(one.shelf.opened.load(Ordering::Relaxed), 2, "each has a cache of its own");
+    for world in [&one, &two] {
+        assert_eq!(world.cached().len(), 1);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -233,8 +233,12 @@ mod tests {
 
     fn backup() -> Job {
         let mut job = job(70);
-        job.definition.action =
-            Action::Backup(BackupAction { target: "nightly".into(), keep: None, outputs: true });
+        job.definition.action = Action::Backup(BackupAction {
+            target: "nightly".into(),
+            keep: None,
+            outputs: true,
+            artifacts: false,
+        });
         job
     }
 

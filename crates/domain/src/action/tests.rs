@@ -94,6 +94,7 @@ fn actions_are_checked() {
         (r#"{"type":"PROCEDURE","procedure":"p","arguments":[1,":a"]}"#, "ok"),
         (r#"{"type":"EXTERNAL","command":"/bin/true"}"#, "ok"),
         (r#"{"type":"BACKUP","target":"nightly","keep":7,"outputs":false}"#, "ok"),
+        (r#"{"type":"BACKUP","target":"nightly","artifacts":true}"#, "ok"),
         (r#"{"type":"BACKUP","target":""}"#, "target: must not be empty"),
         (
             r#"{"type":"BACKUP","target":"nightly","keep":0}"#,

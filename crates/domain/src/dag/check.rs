@@ -145,6 +145,9 @@ fn check_step(step: &Step) -> Result<(), DagError> {
         if !retry.multiplier.is_finite() || retry.multiplier < 1.0 {
             return wrong("backoff_multiplier", "must be a number of at least 1");
         }
+        if !(0.0..=1.0).contains(&retry.jitter) {
+            return wrong("retry_jitter", "must be a number from 0 to 1");
+        }
         if !retry.backoff.is_positive() {
             return wrong("backoff", "a duration must be longer than nothing");
         }

@@ -74,7 +74,7 @@ impl std::fmt::Display for StepState {
 }
 
 /// Record of a step that was released, skipped or expanded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepRecord {
     /// The step.
     pub key: StepKey,

@@ -21,17 +21,6 @@ pub enum CatchUpPolicy {
     All,
 }
 
-impl CatchUpPolicy {
-    /// The name in every interface.
-    pub fn name(self) -> &'static str {
-        match self {
-            CatchUpPolicy::None => "NONE",
-            CatchUpPolicy::Last => "LAST",
-            CatchUpPolicy::All => "ALL",
-        }
-    }
-}
-
 /// The rules of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatchUpRules {

@@ -9,6 +9,7 @@ use domain::job::{Definition, JobState, When};
 use engine::{NewJob, Node, Settings};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use store::SYSTEM;
 
 use crate::args::Args;
 use crate::child::Part;
@@ -69,7 +70,7 @@ async fn create(databases: &Databases, count: u32) -> Result<String> {
             })
         };
         let jobs = (first..count.min(first + BATCH)).map(job).collect::<Result<_>>()?;
-        for created in node.create_jobs(jobs).await? {
+        for created in node.create_jobs(jobs, SYSTEM).await? {
             created?;
         }
     }

@@ -21,7 +21,7 @@ use domain::job::{Job, JobState};
 use domain::run::{AttemptResult, RunState};
 use engine::{Engine, Executor, NewJob, Started, Stop, Trigger};
 use serde_json::json;
-use store::{DagRecords, Store};
+use store::{DagRecords, SYSTEM, Store};
 
 use crate::args::Args;
 use crate::bed::Bed;
@@ -232,5 +232,5 @@ async fn create(engine: &Engine, shape: Shape) -> Result<Job> {
         definition: shape.definition(),
         state: JobState::Enabled,
     };
-    Ok(engine.node().create_job(new).await?)
+    Ok(engine.node().create_job(new, SYSTEM).await?)
 }

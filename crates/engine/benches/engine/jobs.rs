@@ -8,7 +8,7 @@ use domain::run::{NewRun, Origin};
 use engine::{NewJob, Node, Settings};
 use jiff::Timestamp;
 use std::sync::Arc;
-use store::FullStore;
+use store::{FullStore, SYSTEM};
 
 use crate::present::{now, parts, random};
 
@@ -21,13 +21,16 @@ pub async fn on_demand<S: FullStore>(store: &Arc<S>, overlap: Overlap) -> Result
     let definition = Definition { overlap, ..Definition::default() };
     let tenant = TenantId::DEFAULT;
     Ok(node
-        .create_job(NewJob {
-            tenant,
-            owner: UserId::ADMIN,
-            name: format!("on demand {}", now().as_nanosecond()),
-            definition,
-            state: JobState::Enabled,
-        })
+        .create_job(
+            NewJob {
+                tenant,
+                owner: UserId::ADMIN,
+                name: format!("on demand {}", now().as_nanosecond()),
+                definition,
+                state: JobState::Enabled,
+            },
+            SYSTEM,
+        )
         .await?)
 }
 
@@ -43,7 +46,7 @@ pub async fn scheduled<S: FullStore>(store: &Arc<S>, count: u32, when: &When) ->
             state: JobState::Enabled,
         };
         let jobs = (first..count.min(first + BATCH)).map(job).collect();
-        for created in node.create_jobs(jobs).await? {
+        for created in node.create_jobs(jobs, SYSTEM).await? {
             if let Err(error) = created {
                 bail!("a job was refused: {error}");
             }

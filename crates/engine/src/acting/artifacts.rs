@@ -23,7 +23,7 @@ impl AuthorizedEngine<'_> {
     pub async fn push_artifact(&self, new: &ArtifactVersion) -> Result<PushedArtifact> {
         self.may(Deed::PushArtifact)?;
         let new = ArtifactVersion { tenant: self.actor.tenant, ..new.clone() };
-        Ok(self.node().store.push_artifact(&new).await?)
+        Ok(self.node().store.push_artifact(&new, self.author()).await?)
     }
 
     /// A version of an artifact of the tenant.
@@ -65,7 +65,12 @@ impl AuthorizedEngine<'_> {
             return Err(EngineError::WrongState(text));
         }
         let (tenant, name) = (self.actor.tenant, &version.name);
-        match self.node().store.delete_artifact(tenant, name, version.version).await? {
+        match self
+            .node()
+            .store
+            .delete_artifact(tenant, name, version.version, self.author())
+            .await?
+        {
             true => Ok(()),
             false => Err(no_artifact(reference)),
         }

@@ -70,7 +70,7 @@ impl AuthorizedEngine<'_> {
     /// Drains, resumes or removes a node.
     pub async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
         self.may(Deed::ChangeCluster)?;
-        Ok(self.node().store.steer(node, steer).await?)
+        Ok(self.node().store.steer(node, steer, self.author()).await?)
     }
 
     /// Settings that every node should have; none until a leader has recorded them.
@@ -97,7 +97,7 @@ impl AuthorizedEngine<'_> {
     /// Changes a setting, or removes it.
     pub async fn set(&self, name: &str, value: Option<&str>, expected: u32) -> Result<Set> {
         self.may(Deed::ChangeCluster)?;
-        self.node().set(name, value, expected).await
+        self.node().set(name, value, expected, self.author()).await
     }
 
     /// A request begins that the actor may send again under the same key. The key of another user

@@ -407,7 +407,7 @@ impl AuthorizedEngine<'_> {
             return Err(EngineError::WrongState(text));
         }
         if let Some(step) = step {
-            match self.node().cancel_run(step, &text).await {
+            match self.node().cancel_run(step, &text, self.author()).await {
                 // It has ended meanwhile: its outcome does not count any more.
                 Ok(_) | Err(EngineError::WrongState(_) | EngineError::NotFound(_)) => {}
                 Err(error) => return Err(error),

@@ -26,21 +26,13 @@ pub enum Scope {
 const BLACKOUTS_MAX: u32 = 1_000;
 
 impl AuthorizedEngine<'_> {
-    /// Whether the actor may change objects of a kind. A database is an address that this machine
-    /// connects to, or a file of it: only administrators of the cluster may change it.
+    /// Whether the actor may change an object.
     fn may_change(&self, object: &Object) -> Result<()> {
         // Every user may change their own preferences.
         if object.kind == ObjectKind::Preferences && object.name == self.actor.user.to_string() {
             return Ok(());
         }
-        self.may(match object.kind {
-            ObjectKind::StatusPage => Deed::ChangeAccess,
-            ObjectKind::Preferences => Deed::ChangeCluster,
-            ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
-            ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
-            ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => Deed::ChangeAccess,
-            ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
-        })
+        self.may(object.kind.changing())
     }
 
     /// Makes an object of the tenant, or changes the one that still has the expected version.
@@ -53,7 +45,7 @@ impl AuthorizedEngine<'_> {
                 self.refuse_used_calendar(&old).await?;
             }
         }
-        let put = self.node().put_object(&object, expected).await?;
+        let put = self.node().put_object(&object, expected, self.author()).await?;
         if let Put::Done(object) = &put {
             self.schedules_changed(object).await?;
         }
@@ -69,8 +61,10 @@ impl AuthorizedEngine<'_> {
         if object.kind == ObjectKind::Calendar {
             self.refuse_used_calendar(object).await?;
         }
-        let removed =
-            self.node().remove_object(self.actor.tenant, object.id, object.version).await?;
+        let removed = self
+            .node()
+            .remove_object(self.actor.tenant, object.id, object.version, self.author())
+            .await?;
         self.blackouts_changed(object).await?;
         Ok(removed)
     }
@@ -96,7 +90,7 @@ impl AuthorizedEngine<'_> {
     /// Plans again the jobs that use the changed object.
     async fn schedules_changed(&self, object: &Object) -> Result<()> {
         if object.kind == ObjectKind::Calendar {
-            self.node().replan_calendar(object).await?;
+            self.node().replan_calendar(object, self.author()).await?;
             self.engine.planned_soon();
         }
         self.blackouts_changed(object).await
@@ -114,13 +108,14 @@ impl AuthorizedEngine<'_> {
     pub async fn pause_all(&self, scope: Scope, pause: &Pause) -> Result<usize> {
         self.may_in(scope)?;
         let pause = Pause { by: self.actor.name.clone(), ..pause.clone() };
-        self.node().pause_all(self.tenant_of(scope), &pause).await
+        self.node().pause_all(self.tenant_of(scope), &pause, self.author()).await
     }
 
     /// Ends the pause of all jobs of the tenant, or of the cluster.
     pub async fn resume_all(&self, scope: Scope, catch_up: Option<CatchUpPolicy>) -> Result<usize> {
         self.may_in(scope)?;
-        let resumed = self.node().resume_all(self.tenant_of(scope), catch_up).await?;
+        let resumed =
+            self.node().resume_all(self.tenant_of(scope), catch_up, self.author()).await?;
         self.engine.planned_soon();
         Ok(resumed)
     }
@@ -250,7 +245,7 @@ impl AuthorizedEngine<'_> {
     pub async fn put_cluster_object(&self, object: &Object, expected: u32) -> Result<Put> {
         self.may(Deed::ChangeCluster)?;
         let object = Object { tenant: TenantId::CLUSTER, ..object.clone() };
-        let put = self.node().put_object(&object, expected).await?;
+        let put = self.node().put_object(&object, expected, self.author()).await?;
         self.blackouts_changed(&object).await?;
         Ok(put)
     }
@@ -258,8 +253,10 @@ impl AuthorizedEngine<'_> {
     /// Removes something of the cluster's if it still has the version that was seen.
     pub async fn remove_cluster_object(&self, object: &Object) -> Result<Set> {
         self.may(Deed::ChangeCluster)?;
-        let removed =
-            self.node().remove_object(TenantId::CLUSTER, object.id, object.version).await?;
+        let removed = self
+            .node()
+            .remove_object(TenantId::CLUSTER, object.id, object.version, self.author())
+            .await?;
         self.blackouts_changed(object).await?;
         Ok(removed)
     }

@@ -161,7 +161,7 @@ impl AuthorizedEngine<'_> {
         edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
     ) -> std::result::Result<Job, E> {
         self.may_manage(queue, Deed::AlterJob(queue.owner))?;
-        let job = self.node().try_alter_job::<E>(queue.id, edit).await?;
+        let job = self.node().try_alter_job::<E>(queue.id, edit, self.author()).await?;
         self.engine.messages_changed(queue.id);
         Ok(job)
     }
@@ -180,9 +180,9 @@ impl AuthorizedEngine<'_> {
         let is_draining =
             |job: &Job| job.definition.queue.as_ref().is_some_and(|it| it.is_draining);
         let job = match pause {
-            true => self.node().pause_job(queue.id).await?,
+            true => self.node().pause_job(queue.id, self.author()).await?,
             false if queue.state == JobState::Paused => {
-                self.node().resume_job(queue.id, None).await?
+                self.node().resume_job(queue.id, None, self.author()).await?
             }
             false => queue.clone(),
         };
@@ -306,7 +306,7 @@ impl AuthorizedEngine<'_> {
             return Err(EngineError::WrongState(text));
         }
         let deletion = Deletion { expected, ..Deletion::default() };
-        self.node().delete_job(queue.id, deletion).await?;
+        self.node().delete_job(queue.id, deletion, self.author()).await?;
         // The schedulers do the rest if this process ends before that.
         while self.node().reap_messages().await?.more {}
         Ok(())
@@ -408,7 +408,8 @@ impl AuthorizedEngine<'_> {
     pub async fn cancel_message(&self, queue: &Job, id: RunId, text: &str) -> Result<Cancelled> {
         self.may_use_queue(queue, QueueRight::Send)?;
         let reason = Reason { code: ReasonCode::CancelRequested, text: text.to_owned() };
-        let cancelled = self.node().store.cancel_message(queue.id, id, &reason).await?;
+        let cancelled =
+            self.node().store.cancel_message(queue.id, id, &reason, self.author()).await?;
         self.engine.messages_changed(queue.id);
         match cancelled {
             Cancelled::NotFound => Err(no_message(id)),

@@ -316,7 +316,7 @@ impl AuthorizedEngine<'_> {
             return Err(EngineError::WrongState("the queue of the message was deleted".into()));
         }
         self.run_for(run).await?;
-        let cancelled = self.node().cancel_run(run, text).await?;
+        let cancelled = self.node().cancel_run(run, text, self.author()).await?;
         self.engine.stop_run(run);
         if let Cancelled::Requested(_) = cancelled {
             for part in self.node().store.parts(&[run]).await? {
@@ -331,7 +331,7 @@ impl AuthorizedEngine<'_> {
     pub async fn decide_run(&self, run: RunId, answer: LostAnswer, text: &str) -> Result<Decided> {
         self.run_for(run).await?;
         let reason = Reason { code: ReasonCode::Decided, text: text.to_owned() };
-        let decided = self.node().store.decide(run, answer, &reason).await?;
+        let decided = self.node().store.decide(run, answer, &reason, self.author()).await?;
         match decided {
             Decided::NotHeld => {
                 let text = format!("run {run} is not HELD: there is nothing to decide");

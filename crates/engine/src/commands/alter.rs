@@ -21,10 +21,23 @@ pub(super) struct Altered {
     starts_anew: bool,
 }
 
+/// The consequence of a change besides what it does to the definition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Consequence {
+    None,
+    /// Prepared runs are dropped, and the job is planned from the change on.
+    Replan,
+    /// The job stays paused when a pause of all jobs ends.
+    OwnPause,
+}
+
 impl Altered {
-    /// Drops prepared runs, and plans from the change on.
-    pub(super) fn replan(&mut self) {
-        self.prepared = Prepared::Drop;
+    pub(super) fn apply(&mut self, consequence: Consequence) {
+        match consequence {
+            Consequence::None => {}
+            Consequence::Replan => self.prepared = Prepared::Drop,
+            Consequence::OwnPause => self.job.definition.paused_by = None,
+        }
     }
 }
 
@@ -111,7 +124,8 @@ impl Node {
         } else {
             None
         };
-        let (expected, changed) = (Some(old.version), job.changed_fields(old));
+        let changed = job.changed_fields(old).into_iter().map(str::to_owned).collect();
+        let expected = Some(old.version);
         Ok(Change { expected, prepared: *prepared, plan, changed, job: job.clone() })
     }
 

@@ -55,6 +55,10 @@ impl Node {
         if !definition.retry.multiplier.is_finite() || definition.retry.multiplier < 1.0 {
             return invalid("backoff_multiplier", "a multiplier is a number of at least 1");
         }
+        // JSON has no other numbers: a definition with one could not be read again.
+        if !(0.0..=1.0).contains(&definition.retry.jitter) {
+            return invalid("retry_jitter", "jitter is a number from 0 to 1");
+        }
         for (field, duration) in
             [("timeout", definition.timeout), ("backoff", definition.retry.backoff)]
         {

@@ -220,6 +220,7 @@ impl Node {
     pub(crate) async fn change_jobs(
         &self,
         changes: &JobChanges,
+        by: &str,
     ) -> std::result::Result<Vec<Job>, ChangeRefused> {
         let mut checked = Vec::with_capacity(changes.list.len());
         for change in changes.iter() {
@@ -242,14 +243,14 @@ impl Node {
                     }
                 });
             }
-            let changed = self.store.define_together(&dated).await?;
+            let changed = self.store.define_together(&dated, by).await?;
             dated.iter().for_each(|change| self.forget_job(change.job.id));
             if tries < ALTER_TRIES_MAX && self.plan_overtaken(&mut checked, &changed).await? {
                 tries += 1;
                 continue;
             }
             let jobs = written(dated, changed)?;
-            self.overtaken_by_pause(&jobs).await?;
+            self.overtaken_by_pause(&jobs, by).await?;
             return Ok(jobs);
         }
     }

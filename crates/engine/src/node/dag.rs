@@ -63,7 +63,9 @@ pub(crate) enum DagNews {
     Begun,
     /// Ends may have gone unheard.
     Look,
-    /// A user cancels or resumes it.
+    /// It is cancelled, by this author.
+    Cancel(String),
+    /// A user lets it go on.
     Control(Control),
     /// A user gives a step an outcome.
     Mark(StepKey, Outcome, Reason),
@@ -142,6 +144,8 @@ struct KnownRun {
     unwanted: Vec<Offer>,
     /// Whether it was just read: ends may have gone unheard.
     is_fresh: bool,
+    /// The author of its cancellation, on the node that was asked for it.
+    cancelled_by: Option<String>,
 }
 
 impl DagDesk {

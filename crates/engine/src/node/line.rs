@@ -16,7 +16,8 @@
 //!
 //! The look at a run that waits here decides for the moment at which those before it have ended, as
 //! long as that is soon ([`LOOK_COUNTS`]) and neither the definition that the node knows nor the
-//! order of fencing tokens says otherwise.
+//! order of fencing tokens says otherwise. A run that was decided with its claim, and waits because
+//! its job has as many runs under way as it may have, is in the same line without a look.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -50,6 +51,8 @@ const JOBS_MAX: usize = 4_096;
 #[derive(Default)]
 pub(super) struct Lines {
     jobs: HashMap<JobId, JobLine>,
+    /// Whether an end has released a run since the last [`Lines::take_released`].
+    has_released: bool,
 }
 
 /// The line of one job, as far as this node has seen runs wait for each other.
@@ -72,8 +75,9 @@ struct Waiting {
     until: Timestamp,
     /// Whether a run that it waited for has ended, so that it is about to be decided about.
     is_released: bool,
-    /// Facts without the other runs of the job: none of them was on another node.
-    facts: StartFacts,
+    /// Facts without the other runs of the job: none of them was on another node. None for a run
+    /// that its claim decided about.
+    facts: Option<StartFacts>,
     looked_at: Timestamp,
 }
 
@@ -82,11 +86,28 @@ impl Lines {
     pub fn look(&self, run: &ClaimedRun, job: &Job, now: Timestamp) -> Option<StartFacts> {
         let line = self.jobs.get(&run.run.job)?;
         let waiting = line.waiting.get(&place(run)).filter(|it| it.grant == run.grant)?;
+        let facts = waiting.facts.as_ref()?;
         let counts = waiting.is_released
             && now.duration_since(waiting.looked_at) <= LOOK_COUNTS
-            && waiting.facts.job_version == job.version
-            && waiting.facts.token > line.last_token;
-        counts.then(|| waiting.facts.clone())
+            && facts.job_version == job.version
+            && facts.token > line.last_token;
+        counts.then(|| facts.clone())
+    }
+
+    /// Whether a run waited here while another run of its job began with a later token, so that its
+    /// own token is out of order.
+    pub fn is_overtaken(&self, run: &ClaimedRun) -> bool {
+        let line = self.jobs.get(&run.run.job);
+        line.is_some_and(|line| {
+            line.waiting.contains_key(&place(run)) && run.token <= line.last_token
+        })
+    }
+
+    /// Whether the cancellation of a run was requested while it waited here.
+    pub fn is_cancelled(&self, run: &ClaimedRun) -> bool {
+        let line = self.jobs.get(&run.run.job);
+        let waiting = line.and_then(|line| line.waiting.get(&place(run)));
+        waiting.is_some_and(|waiting| waiting.looked_at == Timestamp::MIN)
     }
 
     /// The cancellation of a run was requested: if it waits here, its facts are read again before
@@ -106,6 +127,19 @@ impl Lines {
         }
     }
 
+    /// Whether an end has released a run, so that it may start now.
+    pub fn take_released(&mut self) -> bool {
+        std::mem::take(&mut self.has_released)
+    }
+
+    /// The line of a job. Where there are many, those in which no run waits are dropped.
+    fn open(&mut self, job: JobId) -> &mut JobLine {
+        if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&job) {
+            self.jobs.retain(|_, line| !line.waiting.is_empty());
+        }
+        self.jobs.entry(job).or_default()
+    }
+
     /// Nothing is held any more.
     pub fn clear(&mut self) {
         self.jobs.clear();
@@ -122,7 +156,7 @@ impl State {
 
     /// A run of a job has to wait for others of it, so each end may let another one begin.
     pub(super) fn note_line(&mut self, job: JobId) {
-        self.lines.jobs.entry(job).or_default().ends = 0;
+        self.lines.open(job).ends = 0;
     }
 
     /// Whether a run that has to wait for other runs of its job waits here for them. A run that was
@@ -131,14 +165,10 @@ impl State {
         &mut self,
         run: &ClaimedRun,
         job: &Job,
-        facts: &StartFacts,
+        facts: Option<&StartFacts>,
         now: Timestamp,
     ) -> bool {
-        let lines = &mut self.lines.jobs;
-        if lines.len() >= JOBS_MAX && !lines.contains_key(&run.run.job) {
-            lines.retain(|_, line| !line.waiting.is_empty());
-        }
-        let line = lines.entry(run.run.job).or_default();
+        let line = self.lines.open(run.run.job);
         line.ends = 0;
         if let Some(before) = line.waiting.get(&place(run)) {
             if !before.is_released {
@@ -156,8 +186,10 @@ impl State {
             }
         }
         let is_short = line.took.is_some_and(|took| followers(took) > 1);
-        let is_all_here = facts.elsewhere.is_empty()
-            && facts.earlier.iter().all(|it| !it.is_in_line() && !it.has_begun());
+        let is_all_here = facts.is_none_or(|facts| {
+            facts.elsewhere.is_empty()
+                && facts.earlier.iter().all(|it| !it.is_in_line() && !it.has_begun())
+        });
         is_short && is_all_here && may_wait_here(run, job)
     }
 
@@ -167,7 +199,7 @@ impl State {
         &mut self,
         node: NodeId,
         run: &ClaimedRun,
-        facts: &StartFacts,
+        facts: Option<&StartFacts>,
         now: Timestamp,
     ) -> bool {
         if !self.frees_slot(node, run) {
@@ -178,12 +210,15 @@ impl State {
             line.waiting.get(&place(run)).map(|waiting| (waiting.until, waiting.looked_at));
         let until = now.saturating_add(WAIT_MAX).unwrap_or(Timestamp::MAX);
         // Facts that were counted before are not newer now.
-        let same_look = before.filter(|_| line.waiting[&place(run)].facts.token == facts.token);
+        let token = |facts: &StartFacts| facts.token;
+        let looked_with = facts.map(token);
+        let same_look =
+            before.filter(|_| line.waiting[&place(run)].facts.as_ref().map(token) == looked_with);
         let waiting = Waiting {
             grant: run.grant,
             until: before.map_or(until, |(until, _)| until),
             is_released: false,
-            facts: StartFacts { earlier: Vec::new(), ..facts.clone() },
+            facts: facts.map(|facts| StartFacts { earlier: Vec::new(), ..facts.clone() }),
             looked_at: same_look.map_or(now, |(_, looked_at)| looked_at),
         };
         self.prepared.insert((waiting.until, run.grant.run));
@@ -199,9 +234,9 @@ impl State {
         }
     }
 
-    /// The first run of a job that waits here is decided about again.
-    fn release_next(&mut self, job: JobId) {
-        let Some(line) = self.lines.jobs.get_mut(&job) else { return };
+    /// The first run of a job that waits here is decided about again. Returns whether there is one.
+    fn release_next(&mut self, job: JobId) -> bool {
+        let Some(line) = self.lines.jobs.get_mut(&job) else { return false };
         for ((due_at, run), waiting) in line.waiting.iter_mut().filter(|(_, it)| !it.is_released) {
             if self.held.get(run).is_none_or(|held| held.run.grant != waiting.grant) {
                 continue;
@@ -210,8 +245,9 @@ impl State {
             if self.prepared.remove(&(waiting.until, *run)) {
                 self.prepared.insert((*due_at, *run));
             }
-            return;
+            return true;
         }
+        false
     }
 
     /// A run has ended here: the next one that waited for it may begin. Where runs of a job wait
@@ -230,7 +266,7 @@ impl State {
         line.took = Some(took);
         let waiting = line.waiting.len() as u32;
         self.claim_wanted[run.run.slot] = true;
-        self.release_next(run.run.job);
+        self.lines.has_released |= self.release_next(run.run.job);
         if may_wait_here(run, job) { followers(took).saturating_sub(waiting).max(1) } else { 1 }
     }
 }
@@ -239,7 +275,7 @@ impl State {
 /// store, and not those for which more than the definition and the other runs matters.
 fn may_wait_here(run: &ClaimedRun, job: &Job) -> bool {
     let definition = &job.definition;
-    matches!(definition.overlap, Overlap::Skip | Overlap::Queue)
+    matches!(definition.overlap, Overlap::Skip | Overlap::Queue | Overlap::Allow)
         && !run.run.origin.is_tick()
         && !run.run.id.is_part()
         && !needs_record(run, job)

@@ -196,11 +196,14 @@ impl Node {
         due.iter().zip(jobs).map(|(run, job)| state.lines.look(run, job, now)).collect()
     }
 
-    /// When this node learnt of each claim.
+    /// When this node learnt of each claim; long ago for a claim that decides nothing any more,
+    /// because the run has waited here and was overtaken or cancelled meanwhile.
     fn claimed_at(&self, due: &[Arc<ClaimedRun>]) -> Vec<Timestamp> {
         let state = self.state();
         let claimed_at = |run: &Arc<ClaimedRun>| {
-            state.held(run.grant).map_or(Timestamp::MIN, |held| held.claimed_at)
+            let held = state.held(run.grant);
+            let is_void = state.lines.is_overtaken(run) || state.lines.is_cancelled(run);
+            held.filter(|_| !is_void).map_or(Timestamp::MIN, |held| held.claimed_at)
         };
         due.iter().map(claimed_at).collect()
     }
@@ -270,6 +273,8 @@ fn needs_facts(run: &ClaimedRun, job: &Job, claimed_at: Timestamp, now: Timestam
         || definition.is_dag()
         || job.state == JobState::Deleted
         || run.token == 0
+        // It was held before, and may have been cancelled then.
+        || run.grant.turn > 0
         || run.run.due_at > claimed_at
         || now.duration_since(claimed_at) > DECIDED_FOR
 }

@@ -9,7 +9,7 @@ use domain::job::Job;
 use domain::run::{
     AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, Origin, Reason, ReasonCode,
 };
-use store::{Applied, Decided, Finish, LostRun, Verdict};
+use store::{Applied, Decided, Finish, LostRun, SYSTEM, Verdict};
 
 use super::start::needs_record;
 use super::{Ended, Node, settle};
@@ -117,7 +117,7 @@ impl Node {
             let text =
                 format!("its node was lost, and no decision came within {:#}", question.timeout);
             let reason = Reason { code: ReasonCode::Decided, text };
-            match self.store.decide(*run, question.then, &reason).await {
+            match self.store.decide(*run, question.then, &reason, SYSTEM).await {
                 Ok(Decided::Again) => again += 1,
                 Ok(Decided::Ended(outcome)) => self.ends.add(outcome, 1),
                 Ok(Decided::NotHeld) => {}

@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Node;
 use crate::error::Result;
+use store::SYSTEM;
 
 /// Number of calendars that are read at a time.
 const PAGE: u32 = 100;
@@ -71,7 +72,7 @@ impl Node {
                 let mut fresh = job.definition.clone();
                 self.resolve_calendars(tenant, &mut fresh, Some(&job.definition)).await?;
                 if fresh.calendars != job.definition.calendars {
-                    self.touch_job(job.id, |_| {}).await?;
+                    self.touch_job(job.id, |_| {}, SYSTEM).await?;
                     replanned += 1;
                 }
             }
@@ -97,7 +98,7 @@ impl Node {
                 tracing::info!(version, jobs = moved, "time-zone database changed");
             }
             let expected = known.map_or(0, |known| known.version);
-            self.store.set(TZDB_SETTING, Some(&value), expected).await?;
+            self.store.set(TZDB_SETTING, Some(&value), expected, SYSTEM).await?;
         }
         *self.reconciled.zones.lock().unwrap_or_else(PoisonError::into_inner) = true;
         Ok(moved)
@@ -122,7 +123,7 @@ impl Node {
         };
         let moved = self.jobs_of_tenant(None, &[JobState::Enabled], is_moved).await?;
         for job in &moved {
-            self.replan_job(job.id).await?;
+            self.replan_job(job.id, SYSTEM).await?;
         }
         Ok(moved.len())
     }

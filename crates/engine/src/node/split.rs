@@ -26,7 +26,7 @@ use domain::run::{
 };
 use domain::shard::{Candidate, Ownership, Shard};
 use jiff::{SignedDuration, Timestamp};
-use store::{Finish, Move, NodeView, ParentRun, Verdict};
+use store::{Finish, Move, NodeView, ParentRun, SYSTEM, Verdict};
 
 use super::settle::{job_state_after, settled};
 use super::{Ended, Node, Running};
@@ -132,7 +132,7 @@ impl Node {
             // Its cancellation was requested while it was being split.
             let text = format!("run {} was cancelled", run.run.id);
             let reason = Reason { code: domain::run::ReasonCode::CancelRequested, text };
-            self.cancel_parts(parts, &reason).await?;
+            self.cancel_parts(parts, &reason, SYSTEM).await?;
         }
         let progress = Progress::of(parts);
         let shards =
@@ -279,11 +279,16 @@ impl Node {
 
     /// Requests the cancellation of those child runs that have not ended. Returns how many these
     /// are.
-    pub(super) async fn cancel_parts(&self, parts: &[Part], why: &Reason) -> store::Result<usize> {
+    pub(super) async fn cancel_parts(
+        &self,
+        parts: &[Part],
+        why: &Reason,
+        by: &str,
+    ) -> store::Result<usize> {
         let live = parts.iter().filter(|part| part.outcome.is_none());
         let mut count = 0;
         for part in live {
-            self.cancel_one(part.run, why).await?;
+            self.cancel_one(part.run, why, by).await?;
             count += 1;
         }
         Ok(count)

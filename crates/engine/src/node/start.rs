@@ -14,7 +14,7 @@ use domain::schedule::{Fate, Outage};
 use domain::shard::Shard;
 use domain::slot::SlotKind;
 use jiff::{SignedDuration, Timestamp};
-use store::{Finish, Verdict};
+use store::{Finish, SYSTEM, Verdict};
 
 use super::dag::{HeldDag, with_action_parameters};
 use super::look::Look;
@@ -225,9 +225,15 @@ impl Node {
             let here = LocalRuns { begun: of_job, count: state.begun.of(job.id), line: &line };
             let verdict = match facts {
                 Some(facts) => self.decide(run, job, facts, (here, &outages), now),
-                None if self.is_one_too_many(run, job, here.count) => {
+                // Those that wait here and come before it count too: it does not overtake them.
+                None if self.is_one_too_many(run, job, here.count + line.len() as u32) => {
                     state.note_line(job.id);
                     Start::Wait(Wait::Overlap, None)
+                }
+                // Since the look, another batch has begun a later run of the job, or its
+                // cancellation was requested.
+                None if state.lines.is_overtaken(run) || state.lines.is_cancelled(run) => {
+                    Start::Early(SignedDuration::ZERO)
                 }
                 None => Start::Go,
             };
@@ -236,10 +242,7 @@ impl Node {
             let active = ActiveRun { id: run.run.id, origin: run.run.origin };
             let decision = if parts.contains_key(&run.run.id) {
                 Decision::Gather
-            } else if is_in_line
-                && let Some(facts) = facts
-                && state.waits_here(run, job, facts, now)
-            {
+            } else if is_in_line && state.waits_here(run, job, facts, now) {
                 match state.wait_in_line(node, run, facts, now) {
                     true => Decision::WaitsHere,
                     false => Decision::Stale,
@@ -268,6 +271,8 @@ impl Node {
             };
             match decision {
                 Decision::WaitsHere => {}
+                // It gets another token, and keeps its place.
+                Decision::Reject(Start::Early(_)) if facts.is_none() => {}
                 Decision::Begin(token) => state.lines.begin(run, token),
                 _ => state.leave_line(run),
             }
@@ -454,7 +459,8 @@ impl Node {
             Start::CancelEarlier(earlier) => {
                 for id in earlier {
                     let text = format!("run {} takes its place", run.grant.run);
-                    self.cancel(id, &Reason { code: ReasonCode::CancelRequested, text }).await?;
+                    let reason = Reason { code: ReasonCode::CancelRequested, text };
+                    self.cancel(id, &reason, SYSTEM).await?;
                 }
                 Some(self.in_line(job))
             }

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::action::Action;
-use domain::job::Overlap;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
 use store::StoreError;
 use tokio::sync::watch;
@@ -55,7 +54,6 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
             }
             let (grant, asks_rows) = (run.run.grant, run.asks_rows);
             let definition = &run.job.definition;
-            let is_in_line = definition.overlap != Overlap::Allow;
             let feeds_queue = matches!(definition.action, Action::Queue(_));
             let (timeout, grace) =
                 (std_duration(definition.timeout), std_duration(definition.grace_period));
@@ -90,8 +88,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
                 let failed = ErrorCode::Other("STORE_UNAVAILABLE".into());
                 driver.node.complete(grant, AttemptResult::failed(failed, text));
             }
-            if is_in_line {
-                // The next run of the job may wait here.
+            if driver.node.take_released() {
                 driver.shared.prepared.notify_one();
             }
             driver.shared.news.notify_one();

@@ -20,15 +20,15 @@ impl Engine {
     }
 
     /// Spends a join token. Of several callers, one is answered true.
-    pub async fn spend(&self, token: &Object) -> Result<bool> {
+    pub async fn spend(&self, token: &Object, by: &str) -> Result<bool> {
         let (id, version) = (token.id, token.version);
-        let spent = self.node().remove_object(TenantId::CLUSTER, id, version).await?;
+        let spent = self.node().remove_object(TenantId::CLUSTER, id, version, by).await?;
         Ok(matches!(spent, Set::Done(_)))
     }
 
     /// Keeps the record of an agent; false if another agent has its name.
-    pub async fn enrol(&self, agent: &Object) -> Result<bool> {
-        Ok(matches!(self.node().put_object(agent, 0).await?, Put::Done(_)))
+    pub async fn enrol(&self, agent: &Object, by: &str) -> Result<bool> {
+        Ok(matches!(self.node().put_object(agent, 0, by).await?, Put::Done(_)))
     }
 }
 

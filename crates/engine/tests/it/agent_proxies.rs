@@ -14,8 +14,8 @@ use engine::{
     RemoteAttempt, Settings, Started, Stop, Trigger,
 };
 use jiff::SignedDuration;
-use store::Store;
 use store::sqlite::SqliteStore;
+use store::{SYSTEM, Store};
 
 use crate::present::{Clock, now, parts, until};
 use crate::world::both;
@@ -82,7 +82,7 @@ impl Servers {
             definition,
             state: JobState::Enabled,
         };
-        let job = a.node().create_job(new).await.unwrap();
+        let job = a.node().create_job(new, SYSTEM).await.unwrap();
         Servers { later_s, a, b, store, job, _folder: folder }
     }
 

@@ -4,9 +4,9 @@ use domain::audit::{KeptHead, Seal};
 use domain::id::TenantId;
 use domain::job::Definition;
 use domain::run::AttemptResult;
-use engine::{Settings, as_author};
+use engine::Settings;
 use jiff::SignedDuration;
-use store::{AuditLog, Store};
+use store::{AuditLog, SYSTEM, Store};
 
 use crate::world::{Steps, World};
 
@@ -18,8 +18,8 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     let settings = || Settings { batch_max: 3, audit_retention_days: 30, ..Settings::default() };
     let (a, b) = (world.node_with(settings()).await, world.node_with(settings()).await);
     let job = a.create("job", Definition::default()).await;
-    as_author("anna".to_owned(), async { a.pause_job(job.id).await.unwrap() }).await;
-    a.resume_job(job.id, None).await.unwrap();
+    a.pause_job(job.id, "anna").await.unwrap();
+    a.resume_job(job.id, None, SYSTEM).await.unwrap();
     for _ in 0..8 {
         a.trigger(&job).await;
         let started = a.work().await.remove(0);
@@ -60,7 +60,7 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     }
     assert_eq!(gone, 10, "the last one stays and proves that the others were old");
     assert_eq!(a.prune_audit().await.unwrap(), 0);
-    a.pause_job(job.id).await.unwrap();
+    a.pause_job(job.id, SYSTEM).await.unwrap();
     a.seal().await.unwrap();
     let found = a.verify_audit(TENANT, Some(kept)).await.unwrap();
     let numbers = (found.rows, found.anchor.number, found.last.number, found.broken);

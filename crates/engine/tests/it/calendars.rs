@@ -11,7 +11,7 @@ use domain::schedule::{CatchUpPolicy, DstPolicy};
 use engine::{EngineError, NewJob, Node, NodeInfo, Settings};
 use jiff::{SignedDuration, Timestamp};
 use store::postgres::{PostgresOptions, PostgresStore};
-use store::{Put, RecordPlan, RunFilter, RunView, SharedStore, Store};
+use store::{Put, RecordPlan, RunFilter, RunView, SYSTEM, SharedStore, Store};
 use uuid::Uuid;
 
 use crate::planning::database;
@@ -33,7 +33,7 @@ async fn put(node: &Node, kind: ObjectKind, name: &str, body: String) -> Object 
         created_at: Timestamp::UNIX_EPOCH,
         changed_at: Timestamp::UNIX_EPOCH,
     };
-    match node.put_object(&object, version).await.unwrap() {
+    match node.put_object(&object, version, SYSTEM).await.unwrap() {
         Put::Done(object) => object,
         other => panic!("{other:?}"),
     }
@@ -45,7 +45,7 @@ async fn calendar(node: &Node, name: &str, days: &[&str]) -> usize {
     let body = format!("{{\"days\":[{}]}}", days.join(","));
     assert!(Calendar::from_body(&body).is_ok());
     let object = put(node, ObjectKind::Calendar, name, body).await;
-    node.replan_calendar(&object).await.unwrap()
+    node.replan_calendar(&object, SYSTEM).await.unwrap()
 }
 
 async fn blackout(node: &Node, name: &str, from: &str, until: &str) {
@@ -216,7 +216,7 @@ async fn calendars_that_a_job_cannot_use_are_refused() {
             definition,
             state: JobState::Enabled,
         };
-        let error = node.create_job(new).await.unwrap_err().to_string();
+        let error = node.create_job(new, SYSTEM).await.unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
 }
@@ -242,7 +242,7 @@ async fn ticks_in_a_blackout_are_skipped_and_others_run() {
     // A blackout that is removed holds no more.
     let found = node.object_by_name(TenantId::DEFAULT, ObjectKind::Blackout, "freeze").await;
     let found = found.unwrap().unwrap();
-    node.remove_object(TenantId::DEFAULT, found.id, found.version).await.unwrap();
+    node.remove_object(TenantId::DEFAULT, found.id, found.version, SYSTEM).await.unwrap();
     node.read_blackouts().await.unwrap();
     assert!(node.blackouts(TenantId::DEFAULT).is_empty());
 }
@@ -256,19 +256,19 @@ async fn a_pause_of_all_jobs_ends_with_the_catch_up_policy_of_each() {
     let last = node.create("last", policy(CatchUpPolicy::Last)).await;
     let none = node.create("none", policy(CatchUpPolicy::None)).await;
     let own = node.create("own", cron("0 * * * *")).await;
-    node.pause_job(own.id).await.unwrap();
+    node.pause_job(own.id, SYSTEM).await.unwrap();
     // The ticks of 09:00 are prepared.
     assert!(node.work().await.is_empty());
-    assert_eq!(node.pause_all(TenantId::DEFAULT, &pause(None)).await.unwrap(), 2);
+    assert_eq!(node.pause_all(TenantId::DEFAULT, &pause(None), SYSTEM).await.unwrap(), 2);
     // A job that is made or switched on meanwhile waits as well.
     let late = node.create("late", policy(CatchUpPolicy::All)).await;
     assert_eq!(late.state, JobState::Paused);
-    let refused = node.resume_job(last.id, None).await.unwrap_err();
+    let refused = node.resume_job(last.id, None, SYSTEM).await.unwrap_err();
     assert!(matches!(&refused, EngineError::WrongState(text) if text.contains("migration")));
     let times = ["2026-11-16T09:00:00Z", "2026-11-16T10:00:00Z"];
     assert_eq!(live_through(&world, &node, &times).await, [0, 0]);
     world.go_to("2026-11-16T10:30:00Z");
-    assert_eq!(node.resume_all(TenantId::DEFAULT, None).await.unwrap(), 3);
+    assert_eq!(node.resume_all(TenantId::DEFAULT, None, SYSTEM).await.unwrap(), 3);
     assert_eq!(node.work_and_complete().await, 3);
     assert_eq!(world.ledger(last.id).await, ["09:00 SKIPPED CATCH_UP", "10:00 COMPLETED"]);
     assert_eq!(world.ledger(none.id).await, ["09:00..10:00 x2 SKIPPED CATCH_UP"]);
@@ -276,7 +276,7 @@ async fn a_pause_of_all_jobs_ends_with_the_catch_up_policy_of_each() {
     // A job that was paused by itself stays paused.
     assert_eq!(world.ledger(own.id).await, [""; 0]);
     assert_eq!(node.pauses(TenantId::DEFAULT).await.unwrap(), []);
-    let again = node.resume_all(TenantId::DEFAULT, None).await.unwrap_err();
+    let again = node.resume_all(TenantId::DEFAULT, None, SYSTEM).await.unwrap_err();
     assert!(again.to_string().contains("no jobs are paused"), "{again}");
 }
 
@@ -314,14 +314,14 @@ async fn a_pause_of_all_jobs_meets_jobs_that_are_written_meanwhile() {
         let name = format!("job-{round}");
         let (job, paused) = tokio::join!(
             node.create(&name, cron("0 * * * *")),
-            other.pause_all(TenantId::DEFAULT, &pause),
+            other.pause_all(TenantId::DEFAULT, &pause, SYSTEM),
         );
         paused.unwrap();
         assert_eq!(stored(&world, job.id).await.state, JobState::Paused, "round {round}");
         let name = format!("second-{round}");
         let (job, resumed) = tokio::join!(
             node.create(&name, cron("0 * * * *")),
-            other.resume_all(TenantId::DEFAULT, None),
+            other.resume_all(TenantId::DEFAULT, None, SYSTEM),
         );
         resumed.unwrap();
         let job = stored(&world, job.id).await;
@@ -338,11 +338,31 @@ async fn a_pause_of_the_cluster_holds_for_every_tenant() {
     let world = World::at("2026-11-16T08:58:30Z");
     let node = world.node().await;
     let job = node.create("hourly", cron("0 * * * *")).await;
-    assert_eq!(node.pause_all(TenantId::CLUSTER, &pause(None)).await.unwrap(), 1);
+    assert_eq!(node.pause_all(TenantId::CLUSTER, &pause(None), SYSTEM).await.unwrap(), 1);
     assert_eq!(live_through(&world, &node, &["2026-11-16T09:00:00Z"]).await, [0]);
-    assert_eq!(node.resume_all(TenantId::CLUSTER, Some(CatchUpPolicy::None)).await.unwrap(), 1);
+    assert_eq!(
+        node.resume_all(TenantId::CLUSTER, Some(CatchUpPolicy::None), SYSTEM).await.unwrap(),
+        1
+    );
     assert_eq!(node.work_and_complete().await, 0);
     assert_eq!(world.ledger(job.id).await, ["09:00 SKIPPED CATCH_UP"]);
+}
+
+/// A job that a user pauses while all jobs are paused is paused by itself.
+#[tokio::test]
+async fn a_job_that_is_paused_during_a_pause_of_all_jobs_stays_paused() {
+    let world = World::at("2026-11-16T08:00:00Z");
+    let node = world.node().await;
+    let own = node.create("own", cron("0 * * * *")).await;
+    let other = node.create("other", cron("0 * * * *")).await;
+    assert_eq!(node.pause_all(TenantId::CLUSTER, &pause(None), SYSTEM).await.unwrap(), 2);
+    let paused = node.pause_job(own.id, SYSTEM).await.unwrap();
+    assert_eq!((paused.state, paused.definition.paused_by), (JobState::Paused, None));
+    assert_eq!(node.resume_all(TenantId::CLUSTER, None, SYSTEM).await.unwrap(), 1);
+    for (job, state) in [(own, JobState::Paused), (other, JobState::Enabled)] {
+        let found = world.store.jobs_by_id(&[job.id]).await.unwrap().pop().unwrap();
+        assert_eq!(found.state, state, "{}", job.name);
+    }
 }
 
 #[tokio::test]
@@ -415,11 +435,11 @@ async fn holds_back(store: impl Into<SharedStore>) {
     assert!(runs.iter().all(|run| run.state.to_string() != "COMPLETED"));
     let freeze = node.object_by_name(TenantId::DEFAULT, ObjectKind::Blackout, "freeze").await;
     let freeze = freeze.unwrap().unwrap();
-    node.remove_object(TenantId::DEFAULT, freeze.id, freeze.version).await.unwrap();
+    node.remove_object(TenantId::DEFAULT, freeze.id, freeze.version, SYSTEM).await.unwrap();
     node.read_blackouts().await.unwrap();
     // A pause of all jobs: once acknowledged, it holds for every later time.
     node.work_and_complete().await;
-    assert_eq!(node.pause_all(TenantId::DEFAULT, &pause(None)).await.unwrap(), 2);
+    assert_eq!(node.pause_all(TenantId::DEFAULT, &pause(None), SYSTEM).await.unwrap(), 2);
     let since = store.now().await.unwrap();
     for _ in 0..25 {
         for started in node.work().await {
@@ -428,7 +448,7 @@ async fn holds_back(store: impl Into<SharedStore>) {
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    assert_eq!(node.resume_all(TenantId::DEFAULT, None).await.unwrap(), 2);
+    assert_eq!(node.resume_all(TenantId::DEFAULT, None, SYSTEM).await.unwrap(), 2);
     assert!(node.work_and_complete().await > 0);
 }
 

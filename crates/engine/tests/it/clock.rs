@@ -9,7 +9,7 @@ use domain::alert::Alert;
 use domain::job::{Definition, JobState};
 use engine::{ClockHealth, Notifier, Settings};
 use jiff::SignedDuration;
-use store::{Change, Changed, Cluster, Prepared, Store};
+use store::{Change, Changed, Cluster, Prepared, SYSTEM, Store};
 
 use crate::world::{Steps, World, cron, immortal};
 
@@ -175,7 +175,7 @@ async fn a_tick_begins_when_its_time_has_come_for_the_store() {
                 plan: None,
                 changed: Vec::new(),
             };
-            assert_eq!(world.store.define(&[change]).await.unwrap(), [Changed::Done]);
+            assert_eq!(world.store.define(&[change], SYSTEM).await.unwrap(), [Changed::Done]);
         }
         world.pass(1);
         assert!(node.start_due().await.unwrap().is_empty());

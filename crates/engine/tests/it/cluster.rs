@@ -7,7 +7,7 @@ use domain::job::{Definition, Job, Overlap};
 use domain::run::AttemptResult;
 use engine::{NodeControl, NodeInfo, Settings};
 use jiff::{SignedDuration, Timestamp};
-use store::{Alerts, Channel, Cluster, Settings as _, Store};
+use store::{Alerts, Channel, Cluster, SYSTEM, Settings as _, Store};
 
 use crate::world::{Steps, TestNode, World, cron, every, immortal};
 
@@ -125,7 +125,9 @@ async fn labels_choose_the_node_and_a_change_moves_what_is_prepared() {
     assert!(attend_and_start(&us).await.is_empty());
     assert_eq!(eu.attend().await.unwrap().placed, 1);
     // A user moves the job while its next run is held by the wrong node.
-    us.alter_job(job.id, |job| job.definition.run_on = "zone=us".parse().unwrap()).await.unwrap();
+    us.alter_job(job.id, |job| job.definition.run_on = "zone=us".parse().unwrap(), SYSTEM)
+        .await
+        .unwrap();
     world.pass(8);
     eu.renew().await.unwrap();
     us.renew().await.unwrap();
@@ -224,7 +226,7 @@ async fn without_a_quorum_a_run_is_put_off_and_neither_fails_nor_is_lost() {
     let view = world.store.run(run).await.unwrap().unwrap();
     assert_eq!((view.state.to_string().as_str(), view.attempts, view.lost), ("PENDING", 0, 0));
     // An administrator removes the other one.
-    world.store.steer(dead.id(), NodeControl::Remove).await.unwrap();
+    world.store.steer(dead.id(), NodeControl::Remove, SYSTEM).await.unwrap();
     assert_eq!(alive.attend().await.unwrap().acknowledged, 1);
     assert_eq!(alive.work_and_complete().await, 1);
     assert_eq!(state(&world, run).await, "COMPLETED");
@@ -270,7 +272,7 @@ async fn a_drained_node_finishes_what_it_has_and_takes_nothing_new() {
     new.renew().await.unwrap();
     old.work().await;
     assert!(old.next_prepared().is_some(), "it has the next minute's run");
-    world.store.steer(old.id(), NodeControl::Drain).await.unwrap();
+    world.store.steer(old.id(), NodeControl::Drain, SYSTEM).await.unwrap();
     old.renew().await.unwrap();
     assert!(old.is_drained());
     assert_eq!(old.next_prepared(), None, "there is nothing to wait for any more");
@@ -291,7 +293,7 @@ async fn a_drained_node_finishes_what_it_has_and_takes_nothing_new() {
     assert_eq!(state(&world, running.run.grant.run).await, "COMPLETED");
     assert_eq!(old.attend().await.unwrap().leads, None);
     assert_eq!(new.attend().await.unwrap().leads, Some(epoch + 1));
-    world.store.steer(old.id(), NodeControl::Resume).await.unwrap();
+    world.store.steer(old.id(), NodeControl::Resume, SYSTEM).await.unwrap();
     old.renew().await.unwrap();
     old.trigger(&job).await;
     assert_eq!(old.work().await.len(), 1);

@@ -1,10 +1,10 @@
 //! Changing jobs while they run.
 
 use domain::id::{TenantId, UserId};
-use domain::job::{Definition, JobState, Overlap, When};
+use domain::job::{Definition, Job, JobState, Overlap, When};
 use domain::run::Origin;
 use engine::{Backfill, Deletion, EngineError, NewJob, Started};
-use store::Store;
+use store::{SYSTEM, Store};
 
 use crate::world::{Steps, World, at, cron};
 
@@ -15,13 +15,13 @@ async fn what_is_paused_does_not_start_and_catches_up_when_resumed() {
     let job = node.create("hourly", cron("0 * * * *")).await;
     node.work().await;
     assert_eq!(world.ledger(job.id).await, ["01:00 PENDING"], "prepared, and held by the node");
-    node.pause_job(job.id).await.unwrap();
+    node.pause_job(job.id, SYSTEM).await.unwrap();
     world.go_to("2026-01-01T01:00:00Z");
     assert!(node.work().await.is_empty(), "an acknowledged pause holds");
     world.go_to("2026-01-01T03:30:00Z");
     assert!(node.work().await.is_empty());
     assert!(world.ledger(job.id).await.is_empty());
-    node.resume_job(job.id, None).await.unwrap();
+    node.resume_job(job.id, None, SYSTEM).await.unwrap();
     node.work_and_complete().await;
     assert_eq!(world.ledger(job.id).await, ["01:00..02:00 x2 SKIPPED CATCH_UP", "03:00 COMPLETED"]);
 }
@@ -32,21 +32,22 @@ async fn what_is_disabled_or_changed_never_fires_the_past() {
     let node = world.node().await;
     let job = node.create("hourly", cron("0 * * * *")).await;
     node.work().await;
-    node.disable_job(job.id).await.unwrap();
+    node.disable_job(job.id, SYSTEM).await.unwrap();
     world.go_to("2026-01-01T03:30:00Z");
-    node.resume_job(job.id, None).await.unwrap();
+    node.resume_job(job.id, None, SYSTEM).await.unwrap();
     assert_eq!(node.work_and_complete().await, 0);
     assert!(world.ledger(job.id).await.is_empty());
     // Prepared for 04:00, then moved to half past.
     world.go_to("2026-01-01T03:59:00Z");
     node.work().await;
     assert_eq!(world.ledger(job.id).await, ["04:00 PENDING"]);
-    node.alter_job(job.id, |job| job.definition = cron("30 * * * *")).await.unwrap();
+    node.alter_job(job.id, |job| job.definition = cron("30 * * * *"), SYSTEM).await.unwrap();
     world.go_to("2026-01-01T04:30:00Z");
     assert_eq!(node.work_and_complete().await, 1);
     assert_eq!(world.ledger(job.id).await, ["04:30 COMPLETED"]);
     let past = When::At { at: "2026-01-01T04:30:00Z".parse().unwrap() };
-    let refused = node.alter_job(job.id, |job| job.definition.when = past).await.unwrap_err();
+    let refused =
+        node.alter_job(job.id, |job| job.definition.when = past, SYSTEM).await.unwrap_err();
     let expected = "at: 2026-01-01T04:30:00Z has passed; a changed job runs at a time to come";
     assert_eq!(refused.to_string(), expected);
 }
@@ -58,14 +59,14 @@ async fn deleting_is_final_and_guards_dependents() {
     let a = node.create("a", cron("* * * * *")).await;
     let depends_on = vec![domain::job::Dependency { job: a.id, on: Default::default() }];
     let b = node.create("b", Definition { depends_on, ..cron("* * * * *") }).await;
-    let error = node.delete_job(a.id, Deletion::default()).await.unwrap_err();
+    let error = node.delete_job(a.id, Deletion::default(), SYSTEM).await.unwrap_err();
     assert_eq!(error.to_string(), "other jobs depend on it: b");
-    node.delete_job(a.id, Deletion { cascade: true, ..Deletion::default() }).await.unwrap();
+    node.delete_job(a.id, Deletion { cascade: true, ..Deletion::default() }, SYSTEM).await.unwrap();
     world.go_to("2026-01-01T00:01:00Z");
     let started = node.work().await;
     assert_eq!(started.len(), 1);
     assert_eq!(started[0].job.id, b.id, "b no longer waits");
-    assert!(matches!(node.pause_job(a.id).await, Err(EngineError::NotFound(_))));
+    assert!(matches!(node.pause_job(a.id, SYSTEM).await, Err(EngineError::NotFound(_))));
     // The name is free again.
     node.create("a", cron("* * * * *")).await;
 }
@@ -83,7 +84,11 @@ async fn cascade_leaves_a_dependent_without_a_schedule_to_requests() {
     let c =
         node.create("c", Definition { depends_on, when: When::Manual, ..cron("* * * * *") }).await;
     let cascade = Deletion { cascade: true, ..Deletion::default() };
-    assert_eq!(node.delete_job(a.id, cascade).await.unwrap(), ["b"], "c ran on request before");
+    assert_eq!(
+        node.delete_job(a.id, cascade, SYSTEM).await.unwrap(),
+        ["b"],
+        "c ran on request before"
+    );
     for job in [b.id, c.id] {
         let left = world.store.jobs_by_id(&[job]).await.unwrap().remove(0);
         assert_eq!((left.definition.when, left.definition.depends_on), (When::Manual, vec![]));
@@ -102,18 +107,18 @@ async fn a_finished_one_time_job_is_enabled_only_with_a_new_time() {
     assert_eq!(state().await, JobState::Completed);
     let text = "one-time job \"once\" has run for 2026-01-01T00:01:00Z and is finished";
     for wanted in [JobState::Enabled, JobState::Paused] {
-        let refused = node.alter_job(job.id, |job| job.state = wanted).await.unwrap_err();
+        let refused = node.alter_job(job.id, |job| job.state = wanted, SYSTEM).await.unwrap_err();
         assert_eq!(refused.to_string(), text);
     }
-    assert_eq!(node.resume_job(job.id, None).await.unwrap_err().to_string(), text);
+    assert_eq!(node.resume_job(job.id, None, SYSTEM).await.unwrap_err().to_string(), text);
     // It is off already, and no detour over that leads to a run that does not come.
-    node.alter_job(job.id, |job| job.state = JobState::Disabled).await.unwrap();
+    node.alter_job(job.id, |job| job.state = JobState::Disabled, SYSTEM).await.unwrap();
     assert_eq!(state().await, JobState::Completed);
     let again = |job: &mut domain::job::Job| {
         job.definition = once("2026-01-01T00:05:00Z");
         job.state = JobState::Enabled;
     };
-    node.alter_job(job.id, again).await.unwrap();
+    node.alter_job(job.id, again, SYSTEM).await.unwrap();
     world.go_to("2026-01-01T00:05:00Z");
     assert_eq!(node.work_and_complete().await, 1);
     assert_eq!(world.ledger(job.id).await, ["00:01 COMPLETED", "00:05 COMPLETED"]);
@@ -127,10 +132,10 @@ async fn a_one_time_job_that_was_off_when_its_run_ended_is_not_enabled_either() 
     let job = node.create("once", Definition { when, ..Definition::default() }).await;
     world.go_to("2026-01-01T00:01:00Z");
     let started = node.work().await.remove(0);
-    node.disable_job(job.id).await.unwrap();
+    node.disable_job(job.id, SYSTEM).await.unwrap();
     node.complete(started.run.grant, domain::run::AttemptResult::completed());
     node.flush().await;
-    let refused = node.resume_job(job.id, None).await.unwrap_err();
+    let refused = node.resume_job(job.id, None, SYSTEM).await.unwrap_err();
     assert!(matches!(refused, EngineError::AlreadyRan { .. }), "{refused}");
 }
 
@@ -179,7 +184,7 @@ async fn bad_definitions_are_refused_by_field() {
             definition,
             state: JobState::Enabled,
         };
-        assert_eq!(node.create_job(new).await.unwrap_err().to_string(), expected);
+        assert_eq!(node.create_job(new, SYSTEM).await.unwrap_err().to_string(), expected);
     }
 }
 
@@ -188,7 +193,7 @@ async fn a_stale_change_is_refused() {
     let world = World::at("2026-01-01T00:00:00Z");
     let node = world.node().await;
     let job = node.create("job", Definition::default()).await;
-    node.alter_job(job.id, |job| job.definition.priority = 7).await.unwrap();
+    node.alter_job(job.id, |job| job.definition.priority = 7, SYSTEM).await.unwrap();
     let mut stale = store::Change {
         job: job.clone(),
         expected: Some(job.version),
@@ -197,7 +202,7 @@ async fn a_stale_change_is_refused() {
         changed: Vec::new(),
     };
     stale.job.version += 1;
-    let changed = world.store.define(&[stale]).await.unwrap();
+    let changed = world.store.define(&[stale], SYSTEM).await.unwrap();
     assert_eq!(changed, [store::Changed::VersionConflict(2)]);
 }
 
@@ -206,7 +211,7 @@ async fn a_backfill_fills_a_range_in_order_also_while_paused() {
     let world = World::at("2026-01-02T00:30:00Z");
     let node = world.node().await;
     let job = node.create("hourly", cron("0 * * * *")).await;
-    let job = node.pause_job(job.id).await.unwrap();
+    let job = node.pause_job(job.id, SYSTEM).await.unwrap();
     assert_eq!(job.state, JobState::Paused);
     let mut backfill = Backfill {
         from: at("2026-01-01T00:00:00Z"),
@@ -285,4 +290,20 @@ async fn a_backfill_has_as_many_runs_at_work_as_it_may() {
     }
     let hours: Vec<String> = (0..10).map(|hour| format!("{hour:02}")).collect();
     assert_eq!((order, manual), (hours, 1));
+}
+
+/// JSON has no such numbers: a stored definition with one could not be read again, and every list
+/// of jobs would fail with it.
+#[tokio::test]
+async fn jitter_that_cannot_be_stored_is_refused() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    let job = node.create("job", Definition::default()).await;
+    for wrong in [f64::INFINITY, f64::NAN, -0.1, 1.1] {
+        let edit = |job: &mut Job| job.definition.retry.jitter = wrong;
+        let refused = node.alter_job(job.id, edit, SYSTEM).await.unwrap_err();
+        assert!(matches!(refused, EngineError::Invalid { field: "retry_jitter", .. }), "{refused}");
+    }
+    let edit = |job: &mut Job| job.definition.retry.jitter = 1.0;
+    node.alter_job(job.id, edit, SYSTEM).await.unwrap();
 }

@@ -8,7 +8,7 @@ use domain::queue::{MessageBody, QueueSettings};
 use domain::run::AttemptResult;
 use engine::{Message, Node};
 use jiff::SignedDuration;
-use store::{Advance, DagRecords, Dags, LeaseRequest, Messages, Store};
+use store::{Advance, DagRecords, Dags, LeaseRequest, Messages, SYSTEM, Store};
 
 use crate::alerts::Postbox;
 use crate::dags::{START, dag, state, step, steps, triggered, work};
@@ -136,7 +136,7 @@ async fn a_cancelled_wait_takes_no_message() {
         let job = node.create("etl", dag(vec![wait("wait", &[], timeout)])).await;
         let run = triggered(&node, &job, None).await;
         work(&node, |_| AttemptResult::completed()).await;
-        node.cancel_run(run, "enough").await.unwrap();
+        node.cancel_run(run, "enough", SYSTEM).await.unwrap();
         pass(&world, &node, 12).await;
         assert_eq!(state(&world, run).await, "CANCELLED");
         send(&node, &queue, "1").await;
@@ -196,7 +196,7 @@ async fn a_slower_version_of_a_dag_raises_one_alert() {
                 job.definition = changed;
                 job.definition.description = Some(description);
             };
-            node.alter_job(job.id, change).await.unwrap();
+            node.alter_job(job.id, change, SYSTEM).await.unwrap();
         }
         run_often(&world, &node, &job, 5, seconds).await;
         node.notify(&postbox).await;

@@ -18,7 +18,7 @@ use engine::{
 };
 use jiff::SignedDuration;
 use store::sqlite::SqliteStore;
-use store::{Advance, DagRecords, Dags, Store};
+use store::{Advance, DagRecords, Dags, SYSTEM, Store};
 
 use crate::present::{now, real_parts};
 
@@ -115,7 +115,7 @@ impl House {
     pub async fn create(&self, name: &str, definition: Definition) -> Job {
         let (tenant, owner, state) = (TenantId::DEFAULT, UserId::ADMIN, JobState::Enabled);
         let new = NewJob { tenant, owner, name: name.into(), definition, state };
-        self.engine.node().create_job(new).await.unwrap()
+        self.engine.node().create_job(new, SYSTEM).await.unwrap()
     }
 
     pub async fn dag(&self, name: &str, steps: Vec<Step>) -> Job {

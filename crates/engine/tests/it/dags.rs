@@ -6,11 +6,11 @@ use domain::action::{Action, ExternalAction, SqlAction};
 use domain::dag::state::{Control, StepKey};
 use domain::dag::{Dag, ForEach, Graph, MinSuccess, OnStepFailure, Step, StepWork, TriggerRule};
 use domain::id::RunId;
-use domain::job::{Definition, Job, RetryPolicy};
+use domain::job::{Definition, Job, Overlap, RetryPolicy};
 use domain::run::{AttemptResult, ErrorCode, RunState};
 use engine::{Cancelled, Deletion, Node, Started, Trigger};
 use jiff::SignedDuration;
-use store::{DagRecords, Store};
+use store::{AuditLog, DagRecords, SYSTEM, Store};
 
 use crate::world::{Steps, TestNode, World};
 
@@ -267,12 +267,41 @@ async fn no_step_starts_after_a_cancel() {
     assert_eq!(started.len(), 1);
     // The end of the first step and the cancellation race.
     assert!(node.complete(started[0].run.grant, AttemptResult::completed()));
-    let cancelled = node.cancel_run(run, "a user asked").await.unwrap();
+    let cancelled = node.cancel_run(run, "a user asked", SYSTEM).await.unwrap();
     assert!(matches!(cancelled, Cancelled::Requested(_)), "{cancelled:?}");
     assert_eq!(work(&node, |_| AttemptResult::completed()).await, Vec::<String>::new());
     assert_eq!(state(&world, run).await, "CANCELLED");
     let ended = steps(&world, &job, run).await;
     assert_eq!(ended[1..], ["b CANCELLED CANCEL_REQUESTED", "c CANCELLED CANCEL_REQUESTED"]);
+}
+
+/// Also if one call decides about several DAG runs.
+#[tokio::test]
+async fn steps_of_a_cancelled_dag_run_end_in_the_name_of_its_author() {
+    let world = World::at(START);
+    let node = world.node().await;
+    let steps = dag(vec![step("a", &[]), step("b", &["a"])]);
+    let job = node.create("etl", Definition { overlap: Overlap::Allow, ..steps }).await;
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        runs.push(triggered(&node, &job, None).await);
+        world.pass(1);
+    }
+    let started = node.work().await;
+    assert_eq!(started.len(), 2);
+    let (ann, bob) = tokio::join!(
+        node.cancel_run(runs[0], "wrong day", "ann"),
+        node.cancel_run(runs[1], "wrong file", "bob")
+    );
+    ann.unwrap();
+    bob.unwrap();
+    for (run, by) in runs.iter().zip(["ann", "bob"]) {
+        let known = world.store.dag_run(*run, true).await.unwrap().unwrap().1;
+        let step = known.iter().find_map(|record| record.run).unwrap();
+        let events = world.store.run_events(step, 9).await.unwrap();
+        let authors: Vec<&str> = events.iter().map(|event| event.actor.as_str()).collect();
+        assert_eq!(authors, [by]);
+    }
 }
 
 #[tokio::test]
@@ -550,7 +579,7 @@ async fn a_run_follows_the_version_that_it_began_with() {
     let run = triggered(&node, &job, None).await;
     let started = node.work().await;
     let changed = dag(vec![step("a", &[]), step("c", &["a"])]);
-    node.alter_job(job.id, move |job| job.definition = changed).await.unwrap();
+    node.alter_job(job.id, move |job| job.definition = changed, SYSTEM).await.unwrap();
     assert!(node.complete(started[0].run.grant, AttemptResult::completed()));
     node.flush().await;
     assert_eq!(work(&node, |_| AttemptResult::completed()).await, ["b"]);
@@ -581,7 +610,7 @@ async fn a_run_of_a_deleted_dag_comes_to_its_end() {
     let job = node.create("etl", dag(vec![step("a", &[]), step("b", &["a"])])).await;
     let run = triggered(&node, &job, None).await;
     let started = node.work().await;
-    node.delete_job(job.id, Deletion::default()).await.unwrap();
+    node.delete_job(job.id, Deletion::default(), SYSTEM).await.unwrap();
     // The DAG run is looked at again meanwhile.
     world.pass(11);
     assert!(node.work().await.is_empty());

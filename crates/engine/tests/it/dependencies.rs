@@ -3,6 +3,7 @@
 use domain::id::JobId;
 use domain::job::{Definition, Dependency, DependsOn, RetryPolicy, When};
 use domain::run::{AttemptResult, ErrorCode};
+use store::SYSTEM;
 
 use crate::world::{Steps, World, cron};
 
@@ -82,8 +83,8 @@ async fn a_cycle_is_refused_by_name() {
             job.definition.depends_on = vec![Dependency { job: upstream, on: DependsOn::Success }];
         }
     };
-    let error = node.alter_job(a.id, depend(c.id)).await.unwrap_err();
+    let error = node.alter_job(a.id, depend(c.id), SYSTEM).await.unwrap_err();
     assert_eq!(error.to_string(), "the jobs would wait for each other: a → c → b → a");
-    let error = node.alter_job(a.id, depend(a.id)).await.unwrap_err();
+    let error = node.alter_job(a.id, depend(a.id), SYSTEM).await.unwrap_err();
     assert_eq!(error.to_string(), "the jobs would wait for each other: a → a");
 }

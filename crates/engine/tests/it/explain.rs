@@ -7,7 +7,7 @@ use domain::run::{AttemptResult, ErrorCode};
 use domain::schedule::{AskedKind, AskedTime};
 use engine::Settings;
 use jiff::SignedDuration;
-use store::{RunFilter, Store, as_author};
+use store::{RunFilter, Store};
 use uuid::Uuid;
 
 use crate::world::{Steps, TestNode, World, at, cron, immortal};
@@ -91,7 +91,7 @@ async fn what_stands_in_the_way_is_told() {
         &report.obstacles.join("\n"),
         &["depends on load to complete after 01:00:00Z", "it has never run"],
     );
-    let pause = as_author("ann".to_owned(), node.pause_job(job.id)).await.unwrap();
+    let pause = node.pause_job(job.id, "ann").await.unwrap();
     let report = asked(&node, &pause, "2026-01-01T02:00:00Z").await;
     assert_eq!((report.verdict, report.next), ("PAUSED", None));
     has(&report.message, &["paused since 00:59:00Z by ann"]);
@@ -161,7 +161,7 @@ async fn a_cancelled_run_says_by_whom_and_a_failed_one_with_which_error() {
     node.flush().await;
     let retrying = of_run(&world, &node, &job, run).await;
     has(&retrying, &["RETRYING", "waits for attempt 2 of 2 at 00:01:00Z", "exit code 5: no route"]);
-    as_author("bob".to_owned(), node.cancel_run(run, "wrong day")).await.unwrap();
+    node.cancel_run(run, "wrong day", "bob").await.unwrap();
     let cancelled = of_run(&world, &node, &job, run).await;
     has(&cancelled, &["CANCELLED", "cancelled by bob at 00:00:00Z", "(wrong day)"]);
 }
@@ -173,9 +173,9 @@ async fn the_times_of_a_pause_and_of_another_state_say_who_did_it() {
     let definition =
         Definition { catch_up: domain::schedule::CatchUpPolicy::None, ..cron("0 * * * *") };
     let job = node.create("job", definition).await;
-    as_author("ann".to_owned(), node.pause_job(job.id)).await.unwrap();
+    node.pause_job(job.id, "ann").await.unwrap();
     world.go_to("2026-01-01T02:30:00Z");
-    as_author("bob".to_owned(), node.resume_job(job.id, None)).await.unwrap();
+    node.resume_job(job.id, None, "bob").await.unwrap();
     let skipped = told(&node, job.id, "2026-01-01T01:00:00Z").await;
     has(
         &skipped,
@@ -185,9 +185,9 @@ async fn the_times_of_a_pause_and_of_another_state_say_who_did_it() {
             "CATCH_UP NONE",
         ],
     );
-    as_author("ann".to_owned(), node.disable_job(job.id)).await.unwrap();
+    node.disable_job(job.id, "ann").await.unwrap();
     world.go_to("2026-01-01T04:30:00Z");
-    as_author("bob".to_owned(), node.resume_job(job.id, None)).await.unwrap();
+    node.resume_job(job.id, None, "bob").await.unwrap();
     let off = told(&node, job.id, "2026-01-01T04:00:00Z").await;
     has(
         &off,

@@ -5,7 +5,7 @@ use domain::id::RunId;
 use domain::job::{Definition, LostAnswer, LostQuestion, OnLost};
 use domain::run::{AttemptResult, Reason, ReasonCode};
 use jiff::SignedDuration;
-use store::{Decided, Store};
+use store::{Decided, SYSTEM, Store};
 
 use crate::alerts::Postbox;
 use crate::world::{Steps, TestNode, World};
@@ -51,9 +51,9 @@ async fn a_lost_run_waits_for_a_decision_and_raises_an_alert() {
     let attempts = world.store.attempts(run).await.unwrap();
     assert_eq!(attempts.iter().map(|it| it.end.as_str()).collect::<Vec<_>>(), ["LOST"]);
     // The decision to attempt it again.
-    let again = world.store.decide(run, LostAnswer::Retry, &decided()).await.unwrap();
+    let again = world.store.decide(run, LostAnswer::Retry, &decided(), SYSTEM).await.unwrap();
     assert_eq!(again, Decided::Again);
-    let second = world.store.decide(run, LostAnswer::Fail, &decided()).await.unwrap();
+    let second = world.store.decide(run, LostAnswer::Fail, &decided(), SYSTEM).await.unwrap();
     assert_eq!(second, Decided::NotHeld);
     let started = node.work().await.remove(0);
     assert_eq!(started.run.number(), 2);
@@ -69,7 +69,7 @@ async fn a_decision_ends_the_run() {
     {
         let world = World::at("2026-01-01T00:00:00Z");
         let (node, run) = lost_run(&world, LostAnswer::Retry).await;
-        world.store.decide(run, answer, &decided()).await.unwrap();
+        world.store.decide(run, answer, &decided(), SYSTEM).await.unwrap();
         let view = world.store.run(run).await.unwrap().unwrap();
         assert_eq!(format!("{} {}", view.state, view.reason.unwrap()), expected);
         assert!(node.work().await.is_empty());

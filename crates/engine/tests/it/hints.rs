@@ -15,7 +15,7 @@ use domain::shard::ShardBody;
 use engine::{AgentLimits, Engine, Executor, NewJob, NodeInfo, Settings, Started, Stop, Trigger};
 use jiff::SignedDuration;
 use store::sqlite::SqliteStore;
-use store::{NamedResources, Put, Shards, Store};
+use store::{NamedResources, Put, SYSTEM, Shards, Store};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -66,7 +66,7 @@ async fn create(engine: &Engine, name: &str, definition: Definition) -> Job {
         definition,
         state: JobState::Enabled,
     };
-    engine.node().create_job(new).await.unwrap()
+    engine.node().create_job(new, SYSTEM).await.unwrap()
 }
 
 async fn trigger(engine: &Engine, job: &Job, parameters: Option<&str>) -> RunId {
@@ -92,7 +92,7 @@ async fn a_part_for_another_node_needs_no_look_at_the_clock() {
         created_at: now(),
         changed_at: now(),
     };
-    assert!(matches!(process.store.put_object(&object, 0).await.unwrap(), Put::Done(_)));
+    assert!(matches!(process.store.put_object(&object, 0, SYSTEM).await.unwrap(), Put::Done(_)));
     let rarely =
         || Settings { poll_every: SignedDuration::from_secs(3_600), ..Settings::default() };
     let (at_a, at_b) = (Worker::default(), Worker::default());

@@ -2,7 +2,7 @@
 
 use domain::job::{Definition, When};
 use jiff::{SignedDuration, Timestamp};
-use store::Store;
+use store::{SYSTEM, Store};
 
 use crate::world::{Steps, World, at, every};
 
@@ -69,10 +69,11 @@ async fn another_interval_starts_at_the_change_and_the_same_one_goes_on() {
     let job = node.create("often", unstarted(600)).await;
     assert_eq!(node.work_and_complete().await, 1);
     world.go_to("2026-01-01T00:04:00Z");
-    let same = node.alter_job(job.id, |job| job.definition = unstarted(600)).await.unwrap();
+    let same = node.alter_job(job.id, |job| job.definition = unstarted(600), SYSTEM).await.unwrap();
     assert_eq!(starts_of(&same), Some(at("2026-01-01T00:00:00Z")));
     assert_eq!(same.next_run, Some(at("2026-01-01T00:10:00Z")));
-    let other = node.alter_job(job.id, |job| job.definition = unstarted(300)).await.unwrap();
+    let other =
+        node.alter_job(job.id, |job| job.definition = unstarted(300), SYSTEM).await.unwrap();
     assert_eq!(starts_of(&other), Some(at("2026-01-01T00:04:00Z")));
     assert_eq!(other.next_run, Some(at("2026-01-01T00:09:00Z")), "a change runs nothing at once");
     assert_eq!(node.work_and_complete().await, 0);

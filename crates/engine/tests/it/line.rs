@@ -7,9 +7,9 @@ use std::time::Duration;
 use domain::access::Actor;
 use domain::id::RunId;
 use domain::job::{Definition, Job, OnLost, Overlap};
-use domain::run::{AttemptResult, Origin, RunState};
+use domain::run::{AttemptResult, Origin, Reason, ReasonCode, RunState};
 use engine::{Executor, NodeInfo, Settings, Started, Stop, Trigger};
-use store::Store;
+use store::{SYSTEM, Store};
 use tokio::task::JoinSet;
 
 use crate::present::{Process, create, until};
@@ -138,7 +138,7 @@ async fn a_run_that_is_cancelled_in_line_does_not_start() {
     assert!(node.complete(first.run.grant, AttemptResult::completed()));
     let second = node.work().await.remove(0);
     // The third waits here by now.
-    node.cancel_run(runs[2], "enough").await.unwrap();
+    node.cancel_run(runs[2], "enough", SYSTEM).await.unwrap();
     assert!(node.complete(second.run.grant, AttemptResult::completed()));
     let fourth = node.work().await;
     assert_eq!(fourth.len(), 1);
@@ -213,7 +213,7 @@ async fn a_live_tick_goes_before_runs_that_wait_on_its_node() {
 async fn a_change_of_the_job_counts_for_runs_that_wait_on_a_node() {
     let world = World::at("2026-01-01T00:00:00Z");
     let (node, job, runs, second) = with_line(&world, in_line()).await;
-    node.alter_job(job.id, |job| job.definition.priority = 9).await.unwrap();
+    node.alter_job(job.id, |job| job.definition.priority = 9, SYSTEM).await.unwrap();
     assert!(node.complete(second.run.grant, AttemptResult::completed()));
     let third = node.start_due().await.unwrap();
     assert_eq!((third.len(), third[0].run.grant.run), (1, runs[2]));
@@ -244,6 +244,100 @@ async fn runs_that_must_not_happen_twice_wait_in_the_store() {
     for run in &runs[2..] {
         assert_eq!(world.store.run(*run).await.unwrap().unwrap().state, RunState::Queued);
     }
+}
+
+/// Runs that may overlap wait on their node too, when their job has as many under way as it may
+/// have: in the order in which they came, with growing tokens, and without a commit for each.
+#[tokio::test]
+async fn runs_beyond_the_limit_of_their_job_wait_on_their_node() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node_with(Settings { max_runs_per_job: 2, ..Settings::default() }).await;
+    let job = node.create("job", Definition { overlap: Overlap::Allow, ..in_line() }).await;
+    // The node learns that its runs are short.
+    for _ in 0..3 {
+        node.trigger(&job).await;
+    }
+    for run in node.work().await {
+        assert!(node.complete(run.run.grant, AttemptResult::completed()));
+    }
+    drain_two(&node).await;
+    let mut runs = Vec::new();
+    for _ in 0..40 {
+        runs.push(node.trigger(&job).await);
+    }
+    let (started, calls) = drain_two(&node).await;
+    let ids: Vec<RunId> = started.iter().map(|(run, _)| *run).collect();
+    assert_eq!(ids, runs, "in the order in which they came, each once");
+    let tokens: Vec<i64> = started.iter().map(|(_, token)| *token).collect();
+    assert!(tokens.is_sorted(), "{tokens:?}");
+    assert!(calls <= 4, "{calls} calls");
+    all_completed(&world, &runs).await;
+}
+
+/// Completes runs of a job with a limit of two, one at a time. Returns them with their tokens in
+/// the order of their starts, and the number of calls.
+async fn drain_two(node: &TestNode) -> (Vec<(RunId, i64)>, usize) {
+    let (mut started, mut calls, mut running) = (Vec::new(), 0, Vec::new());
+    loop {
+        let before = started.len();
+        for run in node.start_due().await.unwrap() {
+            started.push((run.run.grant.run, run.token));
+            running.push(run.run.grant);
+        }
+        assert!(running.len() <= 2, "{} runs at a time", running.len());
+        if !running.is_empty() {
+            assert!(node.complete(running.remove(0), AttemptResult::completed()));
+        } else if node.has_news() {
+            node.exchange().await.unwrap();
+            calls += 1;
+        } else if started.len() == before {
+            return (started, calls);
+        }
+    }
+}
+
+/// A run that waits on its node and is cancelled there does not begin by its claim.
+#[tokio::test]
+async fn a_run_beyond_the_limit_that_is_cancelled_does_not_start() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node_with(Settings { max_runs_per_job: 1, ..Settings::default() }).await;
+    let allow = Definition { overlap: Overlap::Allow, ..in_line() };
+    let job = node.create("job", allow).await;
+    for _ in 0..2 {
+        node.trigger(&job).await;
+    }
+    drain_two(&node).await;
+    let runs = [node.trigger(&job).await, node.trigger(&job).await, node.trigger(&job).await];
+    let first = node.start_due().await.unwrap().remove(0);
+    assert_eq!(first.run.grant.run, runs[0]);
+    node.cancel_run(runs[1], "enough", SYSTEM).await.unwrap();
+    assert!(node.complete(first.run.grant, AttemptResult::completed()));
+    let (started, _) = drain_two(&node).await;
+    assert_eq!(started.iter().map(|(run, _)| *run).collect::<Vec<_>>(), [runs[2]]);
+    let state = world.store.run(runs[1]).await.unwrap().unwrap().state;
+    assert_eq!(state.to_string(), "CANCELLED");
+}
+
+/// A run that was held before may have been cancelled meanwhile: its claim decides nothing.
+#[tokio::test]
+async fn a_run_that_is_cancelled_and_handed_on_does_not_start() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let named = |name: &str| Settings { info: NodeInfo::named(name), ..Settings::default() };
+    let (a, b) = (world.node_with(named("a")).await, world.node_with(named("b")).await);
+    let job = a.create("job", Definition { overlap: Overlap::Allow, ..in_line() }).await;
+    let run = a.trigger(&job).await;
+    // Another process asks for it, and this node ends before it hears of that.
+    let reason = Reason { code: ReasonCode::CancelRequested, text: "enough".into() };
+    world.store.cancel(run, &reason, SYSTEM).await.unwrap();
+    a.drain();
+    a.release_prepared();
+    a.flush().await;
+    b.hint();
+    for _ in 0..3 {
+        assert!(b.work().await.is_empty(), "it started");
+        b.flush().await;
+    }
+    assert_eq!(world.store.run(run).await.unwrap().unwrap().state.to_string(), "CANCELLED");
 }
 
 /// Completes everything, and notes how many worked at a time.

@@ -3,7 +3,7 @@
 use domain::id::JobId;
 use domain::job::{Definition, Overlap};
 use domain::run::{AttemptEnd, AttemptResult};
-use store::Store;
+use store::{SYSTEM, Store};
 
 use crate::world::{Steps, TestNode, World, cron};
 
@@ -90,14 +90,14 @@ async fn a_cancelled_run_never_completes() {
     let job = node.create("job", Definition::default()).await;
     let run = node.trigger(&job).await;
     let started = node.work().await.remove(0);
-    node.cancel_run(run, "enough").await.unwrap();
+    node.cancel_run(run, "enough", SYSTEM).await.unwrap();
     node.complete(started.run.grant, AttemptResult::completed());
     node.flush().await;
     let view = world.store.run(run).await.unwrap().unwrap();
     assert_eq!(view.state.to_string(), "CANCELLED");
     assert_eq!(view.reason_text.as_deref(), Some("enough"));
     assert!(
-        node.cancel_run(run, "again")
+        node.cancel_run(run, "again", SYSTEM)
             .await
             .unwrap_err()
             .to_string()

@@ -10,7 +10,7 @@ use domain::job::{Definition, JobState, Overlap, When};
 use engine::{NewJob, Node, NodeControl, NodeInfo, Settings};
 use jiff::{SignedDuration, Timestamp};
 use store::postgres::{PostgresOptions, PostgresStore};
-use store::{Cluster, RunFilter, Store};
+use store::{Cluster, RunFilter, SYSTEM, Store};
 use testbed::postgres::Server;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -127,13 +127,13 @@ async fn a_share_moves_when_its_owner_dies_drains_or_comes_back() {
             assert!(node.buckets().count() > before.count(), "each gets a part of it");
         }
     };
-    world.store.steer(gone.id(), NodeControl::Drain).await.unwrap();
+    world.store.steer(gone.id(), NodeControl::Drain, SYSTEM).await.unwrap();
     attend(&nodes).await;
     among_two(&nodes);
     gone.renew().await.unwrap().unwrap();
     gone.attend().await.unwrap();
     assert_eq!(gone.buckets(), Buckets::NONE);
-    world.store.steer(gone.id(), NodeControl::Resume).await.unwrap();
+    world.store.steer(gone.id(), NodeControl::Resume, SYSTEM).await.unwrap();
     gone.attend().await.unwrap();
     attend(&nodes).await;
     assert_eq!(gone.buckets(), first);
@@ -223,7 +223,7 @@ async fn race(nodes: usize, planning_buckets_above: u32) {
         definition: definition.clone(),
         state: JobState::Enabled,
     };
-    let made = racers[0].create_jobs((0..40).map(new).collect()).await.unwrap();
+    let made = racers[0].create_jobs((0..40).map(new).collect(), SYSTEM).await.unwrap();
     let jobs: Vec<JobId> = made.into_iter().map(|job| job.unwrap().id).collect();
     let barrier = Arc::new(Barrier::new(nodes));
     let mut tasks = JoinSet::new();

@@ -8,7 +8,7 @@ use domain::run::AttemptResult;
 use domain::schedule::CatchUpPolicy;
 use engine::{Settings, Started};
 use jiff::Timestamp;
-use store::{NamedResources, Pools, Store};
+use store::{NamedResources, Pools, SYSTEM, Store};
 use uuid::Uuid;
 
 use crate::world::{Steps, TestNode, World, at, immortal};
@@ -25,7 +25,7 @@ async fn pool(world: &World, name: &str, size: u32) {
         created_at: Timestamp::UNIX_EPOCH,
         changed_at: Timestamp::UNIX_EPOCH,
     };
-    world.store.put_object(&object, 0).await.unwrap();
+    world.store.put_object(&object, 0, SYSTEM).await.unwrap();
 }
 
 fn pooled(weight: u32) -> Definition {
@@ -153,11 +153,11 @@ async fn a_pause_does_not_drop_what_waits() {
     world.pass(3);
     node.plan().await.unwrap();
     assert!(node.work().await.is_empty());
-    node.pause_job(once.id).await.unwrap();
+    node.pause_job(once.id, SYSTEM).await.unwrap();
     assert!(node.work().await.is_empty());
     end(&node, first).await;
     assert!(node.work().await.is_empty(), "its job is paused");
-    node.resume_job(once.id, None).await.unwrap();
+    node.resume_job(once.id, None, SYSTEM).await.unwrap();
     assert_eq!(names(&node.work().await), ["once"]);
 }
 
@@ -172,10 +172,10 @@ async fn a_job_without_its_pool_is_refused() {
         definition,
         state: domain::job::JobState::Enabled,
     };
-    let error = node.create_job(new(pooled(1))).await.unwrap_err().to_string();
+    let error = node.create_job(new(pooled(1)), SYSTEM).await.unwrap_err().to_string();
     assert!(error.contains("there is no pool \"warehouse\""), "{error}");
     pool(&world, "warehouse", 2).await;
-    let error = node.create_job(new(pooled(3))).await.unwrap_err().to_string();
+    let error = node.create_job(new(pooled(3)), SYSTEM).await.unwrap_err().to_string();
     assert!(error.contains("a weight of 3 does not fit into the pool"), "{error}");
-    node.create_job(new(pooled(2))).await.unwrap();
+    node.create_job(new(pooled(2)), SYSTEM).await.unwrap();
 }

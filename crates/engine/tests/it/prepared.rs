@@ -9,7 +9,7 @@ use domain::run::{AttemptResult, Grant};
 use domain::schedule::CatchUpPolicy;
 use engine::{BegunRun, BegunRuns, Predecessor, Settings, StartLog};
 use jiff::Timestamp;
-use store::{Replaces, Store};
+use store::{Replaces, SYSTEM, Store};
 
 use crate::world::{Steps, TestNode, World, at, cron, every, immortal};
 
@@ -483,7 +483,7 @@ async fn a_decision_that_is_too_old_is_made_again() {
     node.submit(std::slice::from_ref(&run)).await.unwrap();
     // It was claimed when it was submitted, and the job is deleted before it starts.
     world.pass(1);
-    node.delete_job(job.id, engine::Deletion::default()).await.unwrap();
+    node.delete_job(job.id, engine::Deletion::default(), SYSTEM).await.unwrap();
     assert!(node.work().await.is_empty());
     let view = world.store.run(run.id).await.unwrap().unwrap();
     assert_eq!(view.state.to_string(), "SKIPPED");

@@ -8,6 +8,7 @@ use domain::job::{Definition, Job, JobState};
 use domain::schedule::Zones;
 use engine::{Engine, Env, Executor, NewJob, NodeInfo, Settings};
 use jiff::{SignedDuration, Timestamp};
+use store::SYSTEM;
 use store::sqlite::SqliteStore;
 use uuid::Uuid;
 
@@ -90,7 +91,7 @@ pub async fn create(engine: &Engine, name: &str, definition: Definition) -> Job 
         definition,
         state: JobState::Enabled,
     };
-    engine.node().create_job(new).await.unwrap()
+    engine.node().create_job(new, SYSTEM).await.unwrap()
 }
 
 /// Looks until something is there. Only a broken engine takes longer.

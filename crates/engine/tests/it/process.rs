@@ -9,7 +9,7 @@ use domain::run::{AttemptEnd, AttemptResult};
 use engine::{Engine, Executor, NewJob, Settings, Started, Stop, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
-use store::{RunView, Store};
+use store::{RunView, SYSTEM, Store};
 use tokio::sync::mpsc;
 
 use crate::present::{now, real_parts};
@@ -69,7 +69,7 @@ impl Process {
             definition,
             state: JobState::Enabled,
         };
-        let job = self.engine.node().create_job(new).await.unwrap();
+        let job = self.engine.node().create_job(new, SYSTEM).await.unwrap();
         self.engine.planned_soon();
         job
     }
@@ -144,7 +144,7 @@ async fn a_cancelled_run_is_told_and_ends_cancelled() {
     let job = process.create(quick()).await;
     let run = process.trigger(&job, Some("\"hang\"")).await;
     assert!(matches!(process.next_seen().await, Seen::Started(..)));
-    process.engine.node().cancel_run(run, "enough").await.unwrap();
+    process.engine.node().cancel_run(run, "enough", SYSTEM).await.unwrap();
     process.engine.stop_run(run);
     assert_eq!(process.next_seen().await, Seen::Stopped(run, AttemptEnd::Cancelled));
     assert_eq!(process.ended(run).await.state.to_string(), "CANCELLED");

@@ -5,7 +5,7 @@ use domain::run::{AttemptResult, ErrorCode};
 
 use domain::id::TenantId;
 use engine::{Deletion, Settings};
-use store::{Answer, IdempotencyKeys, JobRecords, RequestState};
+use store::{Answer, IdempotencyKeys, JobRecords, RequestState, SYSTEM};
 
 use crate::world::{Steps, World};
 
@@ -83,7 +83,7 @@ async fn of_a_deleted_job_unless_it_is_kept() {
     let goes_on = node.work().await.remove(0);
     for (job, purge_history) in [(&purged, true), (&kept, false), (&long, false)] {
         let deletion = Deletion { purge_history, ..Deletion::default() };
-        node.delete_job(job.id, deletion).await.unwrap();
+        node.delete_job(job.id, deletion, SYSTEM).await.unwrap();
     }
     let left = async || {
         while node.prune().await.unwrap() > 0 {}

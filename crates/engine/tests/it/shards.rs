@@ -12,7 +12,7 @@ use domain::shard::ShardBody;
 use engine::{Deletion, NodeControl, NodeInfo, Settings, Started, Trigger};
 use jiff::SignedDuration;
 use serde_json::json;
-use store::{Cluster, Shards, Store};
+use store::{Cluster, SYSTEM, Shards, Store};
 
 use crate::test_cluster::{TestCluster, done, failed};
 use crate::world::{Steps, cron};
@@ -102,7 +102,7 @@ async fn the_parts_of_a_deleted_job_do_its_work() {
     // One node divides the run and begins its own parts; the others begin theirs after the
     // deletion.
     let own = cluster.nodes[0].work().await;
-    cluster.nodes[0].delete_job(job.id, Deletion::default()).await.unwrap();
+    cluster.nodes[0].delete_job(job.id, Deletion::default(), SYSTEM).await.unwrap();
     for started in &own {
         assert!(cluster.nodes[0].complete(started.run.grant, AttemptResult::completed()));
     }
@@ -177,11 +177,11 @@ async fn shards_move_when_a_node_is_lost_drained_or_comes() {
     }
     // An administrator drains the second one: the first has everything.
     let drained = cluster.nodes[1].id();
-    cluster.world.store.steer(drained, NodeControl::Drain).await.unwrap();
+    cluster.world.store.steer(drained, NodeControl::Drain, SYSTEM).await.unwrap();
     cluster.second(&mut done).await;
     assert_eq!(cluster.owned_by(cluster.nodes[0].id()).await.len(), 16);
     // It is resumed, and a node of the name of the lost one comes: everything is as it was.
-    cluster.world.store.steer(drained, NodeControl::Resume).await.unwrap();
+    cluster.world.store.steer(drained, NodeControl::Resume, SYSTEM).await.unwrap();
     let settings = Settings { info: NodeInfo::named("node-2"), ..Settings::default() };
     let back = cluster.world.node_with(settings).await;
     cluster.nodes.push(back);
@@ -304,7 +304,7 @@ async fn who_cancels_a_run_cancels_its_parts() {
     cluster.nodes[0].attend().await.unwrap();
     let held = cluster.nodes[0].work().await;
     assert!(!held.is_empty() && held.len() < 8);
-    cluster.nodes[0].cancel_run(run, "enough").await.unwrap();
+    cluster.nodes[0].cancel_run(run, "enough", SYSTEM).await.unwrap();
     assert_eq!(state(&cluster, run).await, "RUNNING", "some of its parts go on");
     let told = cluster.nodes[0].renew().await.unwrap().unwrap();
     assert_eq!(told.len(), held.len());
@@ -328,7 +328,7 @@ async fn a_run_that_is_cancelled_before_it_is_split_ends() {
     let job = cluster.nodes[0].create("analyze", free).await;
     let run = triggered(&cluster, &job, None).await;
     assert_eq!(state(&cluster, run).await, "RUNNING", "it is held, and has not begun");
-    cluster.nodes[0].cancel_run(run, "enough").await.unwrap();
+    cluster.nodes[0].cancel_run(run, "enough", SYSTEM).await.unwrap();
     cluster.until_ended(run, 5, |_| panic!("nothing starts")).await;
     assert_eq!(state(&cluster, run).await, "CANCELLED");
     assert_eq!(progress(&cluster, run).await, Progress::default(), "it was not split");
@@ -472,7 +472,10 @@ async fn a_job_that_changes_while_its_run_is_split_does_not_do_the_work_itself()
     let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
     let run = triggered(&cluster, &job, None).await;
     cluster.nodes[0].work().await;
-    cluster.nodes[0].alter_job(job.id, |job| job.definition.partition = None).await.unwrap();
+    cluster.nodes[0]
+        .alter_job(job.id, |job| job.definition.partition = None, SYSTEM)
+        .await
+        .unwrap();
     cluster.until_ended(run, 30, done).await;
     assert_eq!(cluster.log.len(), 4, "the parts, and nothing but the parts");
     assert!(cluster.log.iter().all(|(_, _, id)| *id != run));
@@ -488,7 +491,7 @@ async fn parts_stay_where_they_are_when_their_job_asks_for_another_place() {
         job.definition.partition = None;
         job.definition.run_on = "zone=nowhere".parse().unwrap();
     };
-    cluster.nodes[0].alter_job(job.id, elsewhere).await.unwrap();
+    cluster.nodes[0].alter_job(job.id, elsewhere, SYSTEM).await.unwrap();
     for _ in 0..10 {
         cluster.second(&mut done).await;
     }
@@ -496,7 +499,7 @@ async fn parts_stay_where_they_are_when_their_job_asks_for_another_place() {
     // The run itself goes with its job.
     assert_eq!(state(&cluster, run).await, "QUEUED");
     let back = |job: &mut Job| job.definition.run_on = Default::default();
-    cluster.nodes[0].alter_job(job.id, back).await.unwrap();
+    cluster.nodes[0].alter_job(job.id, back, SYSTEM).await.unwrap();
     cluster.until_ended(run, 30, done).await;
     assert_eq!((state(&cluster, run).await.as_str(), cluster.log.len()), ("COMPLETED", 4));
 }
@@ -507,9 +510,9 @@ async fn a_stale_owner_claims_nothing() {
     let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
     let stale: NodeId = cluster.nodes[1].id();
     assert!(!cluster.owned_by(stale).await.is_empty());
-    cluster.world.store.steer(stale, NodeControl::Drain).await.unwrap();
+    cluster.world.store.steer(stale, NodeControl::Drain, SYSTEM).await.unwrap();
     cluster.nodes[0].attend().await.unwrap();
-    cluster.world.store.steer(stale, NodeControl::Resume).await.unwrap();
+    cluster.world.store.steer(stale, NodeControl::Resume, SYSTEM).await.unwrap();
     // It has read nothing yet, and the leader has not assigned the shards to it again.
     let run = triggered(&cluster, &job, None).await;
     cluster.nodes[0].work().await;

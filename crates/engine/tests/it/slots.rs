@@ -11,7 +11,7 @@ use domain::run::AttemptResult;
 use domain::slot::SlotKind;
 use engine::{NewJob, Settings, Started};
 use jiff::SignedDuration;
-use store::Identity;
+use store::{Identity, SYSTEM};
 use uuid::Uuid;
 
 use crate::world::{Steps, TestNode, World, every, immortal};
@@ -119,10 +119,14 @@ async fn a_run_takes_the_slot_of_what_its_job_does_now() {
     world.pass(8);
     assert_eq!(names(&node.work().await), ["job"], "that of the start");
     assert!(node.next_prepared().is_some());
-    node.alter_job(job.id, |job| {
-        job.definition.action = Action::Noop;
-        job.definition.overlap = Overlap::Allow;
-    })
+    node.alter_job(
+        job.id,
+        |job| {
+            job.definition.action = Action::Noop;
+            job.definition.overlap = Overlap::Allow;
+        },
+        SYSTEM,
+    )
     .await
     .unwrap();
     world.pass(2);
@@ -176,13 +180,13 @@ async fn tenants_share_slots_by_their_tiers() {
             external_jobs: false,
             job_defaults: Default::default(),
         };
-        world.store.put_entry(&Entry::Tenant(tenant), None).await.unwrap();
+        world.store.put_entry(&Entry::Tenant(tenant), None, SYSTEM).await.unwrap();
         tenants.push(id);
         for n in 0..30 {
             let definition = every(10, START);
             let (owner, state) = (UserId::ADMIN, JobState::Enabled);
             let new = NewJob { tenant: id, owner, name: format!("job {n}"), definition, state };
-            node.create_job(new).await.unwrap();
+            node.create_job(new, SYSTEM).await.unwrap();
         }
     }
     node.renew().await.unwrap();

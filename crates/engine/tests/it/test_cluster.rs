@@ -7,7 +7,7 @@ use domain::object::{Object, ObjectKind};
 use domain::run::{AttemptResult, ErrorCode};
 use domain::shard::{Ownership, ShardBody};
 use engine::{NodeInfo, Settings, Started};
-use store::{NamedResources, Put, RunFilter, RunView, Shards, Store};
+use store::{NamedResources, Put, RunFilter, RunView, SYSTEM, Shards, Store};
 use uuid::Uuid;
 
 use crate::world::{Steps, TestNode, World};
@@ -73,7 +73,7 @@ impl TestCluster {
             created_at: now,
             changed_at: now,
         };
-        let put = self.world.store.put_object(&object, 0).await.unwrap();
+        let put = self.world.store.put_object(&object, 0, SYSTEM).await.unwrap();
         assert!(matches!(put, Put::Done(_)), "{put:?}");
         object.id
     }

@@ -7,6 +7,7 @@ use domain::run::{AttemptResult, ErrorCode, Outcome};
 use domain::schedule::CatchUpPolicy;
 use engine::{Planned, Settled, Tracer};
 use jiff::Timestamp;
+use store::SYSTEM;
 
 use crate::world::{Steps, TestNode, World, cron};
 
@@ -144,6 +145,6 @@ async fn what_is_cancelled_before_it_begins_is_counted() {
     };
     let run = node.triggered(job.id, later).await.unwrap();
     node.submit(std::slice::from_ref(&run)).await.unwrap();
-    node.cancel_run(run.id, "not needed").await.unwrap();
+    node.cancel_run(run.id, "not needed", SYSTEM).await.unwrap();
     assert_eq!(count(&node, Outcome::Cancelled), 1);
 }

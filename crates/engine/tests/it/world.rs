@@ -11,7 +11,7 @@ use domain::slot::PerSlot;
 use engine::{Env, NewJob, Node, Notifier, Settings, StartLog, Started, Tracer, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
-use store::{RunFilter, RunView, Store};
+use store::{RunFilter, RunView, SYSTEM, Store};
 
 pub struct World {
     pub store: Arc<SqliteStore>,
@@ -188,7 +188,7 @@ impl Steps for TestNode {
             definition,
             state: JobState::Enabled,
         };
-        self.create_job(new).await.unwrap()
+        self.create_job(new, SYSTEM).await.unwrap()
     }
 
     async fn trigger(&self, job: &Job) -> RunId {

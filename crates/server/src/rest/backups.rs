@@ -1,6 +1,6 @@
 //! Backups of the whole server, of all tenants.
 
-use agent::backup::{Backup, BackupError};
+use agent::backup::{Backup, BackupError, BackupParts};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -32,6 +32,8 @@ pub struct BackupRequest {
     keep: Option<u32>,
     /// Whether outputs of runs are part of it; true when absent.
     outputs: Option<bool>,
+    /// Whether the archives of artifacts are part of it; false when absent.
+    artifacts: Option<bool>,
 }
 
 /// A backup that was made.
@@ -81,11 +83,15 @@ pub(crate) async fn create(
         target: request.target,
         keep: request.keep,
         outputs: request.outputs.unwrap_or(true),
+        artifacts: request.artifacts.unwrap_or(false),
     };
     domain::action::Action::Backup(order.clone())
         .check()
         .map_err(|error| Problem::invalid(error.field, error.problem))?;
-    let details = json!({ "keep": order.keep, "outputs": order.outputs, "target": order.target });
+    let details = json!({
+        "keep": order.keep, "outputs": order.outputs, "artifacts": order.artifacts,
+        "target": order.target,
+    });
     record(&app, &actor, &details).await?;
     let backup = app.backups.to_target(&order).await.map_err(problem)?;
     tracing::info!(actor = actor.name, target = backup.target, name = backup.name, "backup made");
@@ -99,6 +105,8 @@ pub(crate) async fn create(
 pub struct DownloadParams {
     /// Whether outputs of runs are part of it; true when absent.
     outputs: Option<bool>,
+    /// Whether the archives of artifacts are part of it; false when absent.
+    artifacts: Option<bool>,
 }
 
 /// Makes a backup and sends it: a tar archive, compressed with zstd. Jobs run on meanwhile. The
@@ -117,9 +125,10 @@ pub(crate) async fn download(
     Params(params): Params<DownloadParams>,
 ) -> Result<Response> {
     actor.may(Deed::ChangeCluster)?;
-    let outputs = params.outputs.unwrap_or(true);
-    record(&app, &actor, &json!({ "download": true, "outputs": outputs })).await?;
-    let backup = app.backups.stream(outputs).map_err(problem)?;
+    let (outputs, artifacts) = (params.outputs.unwrap_or(true), params.artifacts.unwrap_or(false));
+    let details = json!({ "download": true, "outputs": outputs, "artifacts": artifacts });
+    record(&app, &actor, &details).await?;
+    let backup = app.backups.stream(BackupParts { outputs, artifacts }).map_err(problem)?;
     tracing::info!(actor = actor.name, name = backup.name, "a backup is sent");
     let name = format!("attachment; filename=\"{}\"", backup.name);
     let parts = unfold(backup.parts, |mut parts| async move { Some((parts.recv().await?, parts)) });

@@ -71,9 +71,9 @@ async fn new_dag(
     let new = NewJob {
         tenant: actor.tenant,
         owner: actor.user,
-        name: spec.job.name.clone(),
+        name: spec.job.parts.name.clone(),
         definition,
-        state: spec.job.state()?.unwrap_or(JobState::Enabled),
+        state: spec.job.parts.state()?.unwrap_or(JobState::Enabled),
     };
     Ok((new, graph))
 }
@@ -321,9 +321,9 @@ async fn change(
     defaults: &JobDefaults,
     headers: &HeaderMap,
 ) -> Result<Response> {
-    let condition = Condition::of(headers, spec.job.version, app)?;
+    let condition = Condition::of(headers, spec.job.parts.version, app)?;
     let new = new_dag(app, actor, &spec, defaults).await?.0;
-    let state = spec.job.state()?;
+    let state = spec.job.parts.state()?;
     let edit = move |job: &mut Job| {
         condition.check_of("DAG", job.version)?;
         let is_rescheduled = job.definition.when != new.definition.when;

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::executions::{ORIGINS, STATUSES};
 use super::find;
 use super::job_batch::check_count;
+use super::run_choice::RunChoice;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
@@ -55,6 +56,10 @@ pub struct ExecutionBatchFilter {
     since: Option<Timestamp>,
     /// For earlier times than this.
     until: Option<Timestamp>,
+    /// Whose last attempt this node made, by its name or id.
+    node: Option<String>,
+    /// Whose error or reason contains this text.
+    error: Option<String>,
 }
 
 /// One action on many executions. Either `execution_ids` or `filter` chooses them.
@@ -158,7 +163,7 @@ impl ExecutionBatchBody {
             return Err(Problem::invalid("execution_ids", text));
         }
         let Some(filter) = &self.filter else { return Ok(()) };
-        let texts = [&filter.status, &filter.job, &filter.origin];
+        let texts = [&filter.status, &filter.job, &filter.origin, &filter.node, &filter.error];
         let is_empty = texts.iter().all(|text| text.as_deref().is_none_or(str::is_empty))
             && filter.since.is_none()
             && filter.until.is_none();
@@ -211,12 +216,14 @@ async fn matching(
             }
         };
     }
+    let choice = RunChoice::read(actor, "filter.", asked.node.as_deref(), asked.error.as_deref())?;
     let (since, until) = (asked.since, asked.until);
     let filter = RunFilter { states, origin, since, until, ..RunFilter::new(of) };
     let enough = app.now().saturating_add(SEARCH_TIME).unwrap_or(Timestamp::MAX);
     let (mut runs, mut before) = (Vec::new(), None);
     loop {
-        let page = app.engine.by(actor).list_runs(&filter, before, LIMIT_MAX).await?;
+        let mut page = app.engine.by(actor).list_runs(&filter, before, LIMIT_MAX).await?;
+        choice.narrow(app, &mut page.items).await?;
         runs.extend(page.items);
         if runs.len() > RUNS_MAX {
             let text = format!("more than {RUNS_MAX} executions match; narrow it");

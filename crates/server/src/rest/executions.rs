@@ -17,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::find;
+use super::run_choice::RunChoice;
 use super::shape::execution::{Attempt, Execution};
 use super::shape::mirror::LostAnswer;
 use super::verbs::{Accepted, accepted};
@@ -52,6 +53,10 @@ pub struct ExecutionParams {
     since: Option<Timestamp>,
     /// Only executions for earlier times than this, in milliseconds.
     until: Option<Timestamp>,
+    /// Only executions whose last attempt this node made, by its name or id.
+    node: Option<String>,
+    /// Only executions whose error or reason contains this text, in upper or lower case.
+    error: Option<String>,
 }
 
 /// How long rare runs are looked for with one request.
@@ -100,7 +105,10 @@ async fn page_of(
         since: params.since,
         ..RunFilter::new(of)
     };
-    let mut runs = app.engine.by(actor).list_runs(&filter, before, limit).await?;
+    let choice = RunChoice::read(actor, "", params.node.as_deref(), params.error.as_deref())?;
+    let read = |wanted: u32| if choice.is_plain() { wanted } else { page::LIMIT_MAX };
+    let mut runs = app.engine.by(actor).list_runs(&filter, before, read(limit)).await?;
+    choice.narrow(app, &mut runs.items).await?;
     // The search for rare matches continues over more pages, up to a time limit.
     let enough = app.now().saturating_add(SEARCH_TIME).unwrap_or(Timestamp::MAX);
     while let Some(next) = runs.next {
@@ -108,9 +116,15 @@ async fn page_of(
         if wanted == 0 || app.now() >= enough {
             break;
         }
-        let more = app.engine.by(actor).list_runs(&filter, Some(next), wanted).await?;
+        let mut more = app.engine.by(actor).list_runs(&filter, Some(next), read(wanted)).await?;
+        choice.narrow(app, &mut more.items).await?;
         runs.items.extend(more.items);
         runs.next = more.next;
+    }
+    // More was read than a page has: the next one begins after its last row.
+    if runs.items.len() > limit as usize {
+        runs.items.truncate(limit as usize);
+        runs.next = runs.items.last().map(|run| run.id);
     }
     Ok(runs)
 }

@@ -151,8 +151,8 @@ fn ids_with(text: &str) -> Option<(RunId, RunId)> {
 
 /// The jobs that a request depends on.
 pub(crate) async fn upstream(app: &App, actor: &Actor, spec: &JobSpec) -> Result<Vec<Dependency>> {
-    let mut found = Vec::with_capacity(spec.depends_on.len());
-    for (i, upstream) in spec.depends_on.iter().enumerate() {
+    let mut found = Vec::with_capacity(spec.parts.depends_on.len());
+    for (i, upstream) in spec.parts.depends_on.iter().enumerate() {
         let job = job(app, actor, upstream.job()).await.map_err(|problem| match problem.code {
             Code::JobNotFound => Problem::invalid(format!("depends_on[{i}]"), problem.message),
             _ => problem,

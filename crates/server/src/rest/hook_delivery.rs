@@ -12,7 +12,7 @@ use domain::hook::{HookBody, HookScheme, HookSecret};
 use domain::id::ObjectId;
 use domain::object::{Object, ObjectKind};
 use domain::secret::SecretPlace;
-use engine::{Answer, EngineError, RequestState, Trigger, as_author};
+use engine::{Answer, EngineError, RequestState, Trigger};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -69,8 +69,7 @@ pub(crate) async fn deliver(
     let per_second = hook.requests_per_second;
     limits.admit_delivery(object.id.0, Rate { per_second, burst: per_second }, app.now())?;
     let actor = actor_of(&app, object, &hook).await?;
-    let name = actor.name.clone();
-    as_author(name, trigger_once(&app, &actor, object, &hook, id, &body)).await
+    trigger_once(&app, &actor, object, &hook, id, &body).await
 }
 
 /// The hook of a delivery whose signature is right, and the id of the delivery.

@@ -386,7 +386,7 @@ async fn act(app: &App, actor: &Actor, chosen: &Chosen, body: &JobBatchBody) -> 
         }
         JobBatchAction::Patch => {
             let spec = patched(job, body.patch.clone().unwrap_or_default())?;
-            let condition = spec.version.map_or(Condition::None, Condition::Body);
+            let condition = spec.parts.version.map_or(Condition::None, Condition::Body);
             Ok(changed(change_some(app, actor, job.id, spec, condition).await?))
         }
         JobBatchAction::Restore => {

@@ -1,7 +1,7 @@
 //! Changes of jobs: merge patches (RFC 7396), and what they are checked against.
 
 use domain::id::JobId;
-use domain::job::{Job, JobState};
+use domain::job::{JOB_FIELDS, Job, JobField, JobState};
 use domain::job_defaults::JobDefaults;
 use serde_json::Value;
 
@@ -43,12 +43,12 @@ pub(super) async fn change(
 ) -> Result<Job> {
     let upstream = find::upstream(app, actor, &spec).await?;
     let mut definition = spec.definition(upstream, app.now(), &app.zones)?;
-    defaults.fill(&mut definition, spec.timeout_seconds.is_some());
-    let state = spec.state()?;
+    defaults.fill(&mut definition, spec.has_timeout());
+    let state = spec.parts.state()?;
     let edit = move |job: &mut Job| {
         condition.check(job.version)?;
         let rescheduled = job.definition.when != definition.when;
-        job.name = spec.name;
+        job.name = spec.parts.name;
         job.definition = definition;
         job.state = match (state, job.state) {
             (Some(state), _) => state,
@@ -85,17 +85,6 @@ pub(super) fn strip_read_only(body: &mut Value) {
 /// fields of the old one, another interval its start, another number of attempts that of the retries,
 /// and another kind of action a time-out that was the default of the old one.
 pub(super) fn forget_replaced(job: &mut Value, changes: &Value, has_default_timeout: bool) {
-    const SCHEDULE: [&str; 9] = [
-        "job_type",
-        "cron_expression",
-        "dst",
-        "run_at",
-        "delay_seconds",
-        "interval_seconds",
-        "starts_at",
-        "ends_at",
-        "timezone",
-    ];
     const TELLING: [&str; 4] = ["cron_expression", "run_at", "delay_seconds", "interval_seconds"];
     let says = |field: &str| changes.get(field).is_some_and(|value| !value.is_null());
     let fields = job.as_object_mut();
@@ -103,7 +92,10 @@ pub(super) fn forget_replaced(job: &mut Value, changes: &Value, has_default_time
     let other_kind = says("job_type") && changes.get("job_type") != fields.get("job_type")
         || TELLING.iter().any(|field| says(field) && !fields.contains_key(*field));
     if other_kind {
-        fields.retain(|name, _| !SCHEDULE.contains(&name.as_str()));
+        let schedule = JOB_FIELDS.iter().filter(|field| field.name == "schedule");
+        for key in schedule.flat_map(JobField::keys) {
+            fields.remove(key);
+        }
     }
     // The start belongs to the old interval; the engine keeps it if the interval is the same.
     if says("interval_seconds") && changes.get("starts_at").is_none() {

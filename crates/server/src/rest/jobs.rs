@@ -62,13 +62,13 @@ pub(crate) async fn new_job(app: &App, actor: &Actor, spec: &JobSpec) -> Result<
     let upstream = find::upstream(app, actor, spec).await?;
     let mut definition = spec.definition(upstream, app.now(), &app.zones)?;
     let defaults = app.engine.by(actor).job_defaults().await?;
-    defaults.fill(&mut definition, spec.timeout_seconds.is_some());
+    defaults.fill(&mut definition, spec.has_timeout());
     Ok(NewJob {
         tenant: actor.tenant,
         owner: actor.user,
-        name: spec.name.clone(),
+        name: spec.parts.name.clone(),
         definition,
-        state: spec.state()?.unwrap_or(JobState::Enabled),
+        state: spec.parts.state()?.unwrap_or(JobState::Enabled),
     })
 }
 
@@ -392,7 +392,7 @@ pub(crate) async fn replace(
     strip_read_only(&mut body);
     let spec: JobSpec = parse_value("", body)?;
     let defaults = app.engine.by(&actor).job_defaults().await?.for_replaced(&job.definition);
-    let condition = Condition::of(&headers, spec.version, &app)?;
+    let condition = Condition::of(&headers, spec.parts.version, &app)?;
     let job = change(&app, &actor, job.id, spec, defaults, condition).await?;
     Ok(changed(&app, &job).await)
 }
@@ -418,7 +418,7 @@ pub(crate) async fn patch(
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
     let spec = patched(&job, parse(&bytes)?)?;
-    let condition = Condition::of(&headers, spec.version, &app)?;
+    let condition = Condition::of(&headers, spec.parts.version, &app)?;
     let job = change_some(&app, &actor, job.id, spec, condition).await?;
     Ok(changed(&app, &job).await)
 }

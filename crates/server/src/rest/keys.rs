@@ -13,7 +13,8 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::entry::{self, EntryParams, Shown};
+use super::entry::{self, Shown};
+use super::objects::PageParams;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, Params};
@@ -141,7 +142,7 @@ pub(crate) async fn list(
         Some("*") => None,
         user => Some(user_of(&app, &actor, user).await?.0),
     };
-    let page = EntryParams::new(params.limit, params.cursor);
+    let page = PageParams { limit: params.limit, cursor: params.cursor };
     entry::list::<KeyView>(&app, &actor, owner, &page, &uri).await
 }
 

@@ -12,7 +12,7 @@ use super::logs::Log;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Params;
-use crate::problem::{Code, Problem, Result};
+use crate::problem::{Code, ErrorBody, Problem, Result};
 
 /// How much of an output one request reads, and how much at once.
 const STEP_BYTES: usize = 16 << 20;
@@ -405,7 +405,9 @@ fn check_place(from: Option<u64>, line: Option<u64>) -> Result<()> {
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/logs/index", operation_id = "index_logs", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id."), LogIndexParams),
-    responses((status = 200, body = LogIndex), (status = 421, body = crate::problem::ErrorBody))
+    responses(
+        (status = 200, body = LogIndex), (status = 421, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
 )]
 pub(crate) async fn index(
     State(app): State<App>,
@@ -438,7 +440,9 @@ pub(crate) async fn index(
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/logs/search", operation_id = "search_logs", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id."), LogSearchParams),
-    responses((status = 200, body = LogHits), (status = 421, body = crate::problem::ErrorBody))
+    responses(
+        (status = 200, body = LogHits), (status = 421, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
 )]
 pub(crate) async fn search(
     State(app): State<App>,

@@ -1,9 +1,10 @@
 //! Output of an execution: as text, as a range of bytes, as it grows, and as events.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use agent::output::{Outputs, Slice, Stream as Which};
+use agent::output::{ArchivedOutput, Outputs, Slice, Stream as Which};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -21,6 +22,7 @@ use super::find;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Params;
+use crate::output_archive::OutputArchiveError;
 use crate::page::word;
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
@@ -60,6 +62,8 @@ pub(super) struct Log {
     attempt: u32,
     which: Option<Which>,
     pub(super) from: u64,
+    /// Whether the record was seen not to name an archived output, so that the files are complete.
+    reads_files: AtomicBool,
 }
 
 impl Log {
@@ -79,6 +83,7 @@ impl Log {
             outputs: app.outputs.clone(),
             run: run.id,
             from: 0,
+            reads_files: AtomicBool::new(false),
             app,
             actor,
         })
@@ -89,25 +94,76 @@ impl Log {
         self.attempt
     }
 
-    /// Reads the output on this node, or the copy in the record of the attempt. Output on another
+    /// Reads the output on this node, the copy in the record of the attempt, or the object in object
+    /// storage that the record names. The object is preferred to files: it is complete, and some of
+    /// the files may have been deleted after it was recorded. Output on another
     /// node is an error that names the node; with `follow` the reader waits for the end of the
     /// attempt instead.
     pub(super) async fn read(&self, max: usize, follow: bool) -> Result<Slice> {
+        // Asked before the files are read: they are complete as long as the attempt is written.
+        let is_in_memory = self.outputs.is_in_memory(self.run, self.attempt);
+        let mut kept = None;
+        if !is_in_memory && !self.reads_files.load(Ordering::Relaxed) {
+            kept = self.kept().await?;
+            if let Some(archived) = kept.as_deref().and_then(ArchivedOutput::from_record) {
+                return self.read_archived(archived, max).await;
+            }
+            // Files that are archived from now on vanish all at once.
+            self.reads_files.store(true, Ordering::Relaxed);
+        }
         let slice = self.read_here(max).await?;
         if slice.total > 0 || !slice.is_final {
             return Ok(slice);
         }
-        let kept = self.app.engine.by(&self.actor).attempt_output(self.run, self.attempt).await?;
+        // A record without content may have been replaced since.
+        if kept.as_ref().is_none_or(Vec::is_empty) {
+            kept = self.kept().await?;
+        }
         match kept.as_deref() {
             Some([]) => match self.elsewhere(true).await? {
                 Some(problem) => Err(problem),
-                None => Ok(slice),
+                None => {
+                    let archive = &self.app.output_archive;
+                    let found = archive.find(self.run, self.attempt).await;
+                    match found.map_err(|error| self.archive_problem(&error))? {
+                        Some(archived) => self.read_archived(archived, max).await,
+                        None => Ok(slice),
+                    }
+                }
             },
-            Some(frames) => Outputs::read_short(frames, self.from, max, self.which)
-                .map_err(|error| self.unreadable(&error.to_string())),
+            Some(record) => match ArchivedOutput::from_record(record) {
+                Some(archived) => self.read_archived(archived, max).await,
+                None => Outputs::read_short(record, self.from, max, self.which)
+                    .map_err(|error| self.unreadable(&error.to_string())),
+            },
             None if follow => Ok(slice),
             None => self.elsewhere(false).await?.map_or(Ok(slice), Err),
         }
+    }
+
+    /// The record of the output of the attempt.
+    async fn kept(&self) -> Result<Option<Vec<u8>>> {
+        Ok(self.app.engine.by(&self.actor).attempt_output(self.run, self.attempt).await?)
+    }
+
+    fn archive_problem(&self, error: &OutputArchiveError) -> Problem {
+        let (run, attempt) = (self.run, self.attempt);
+        tracing::warn!(%run, attempt, %error, "an archived output cannot be read");
+        let text = format!("the output of attempt {attempt} was archived: {error}");
+        match error {
+            OutputArchiveError::Unavailable(_) => Problem::new(Code::SchedulerUnavailable, text),
+            OutputArchiveError::Lost(_) | OutputArchiveError::Disk(_) => {
+                Problem::new(Code::Internal, text)
+            }
+        }
+    }
+
+    async fn read_archived(&self, archived: ArchivedOutput, max: usize) -> Result<Slice> {
+        let opened = self.app.output_archive.open(self.run, self.attempt, archived).await;
+        let object = opened.map_err(|error| self.archive_problem(&error))?;
+        let (from, which) = (self.from, self.which);
+        let read = move || Outputs::read_archived(object, from, max, which);
+        self.blocking(read).await
     }
 
     /// Which node has the output, if another one executes the attempt or has executed it. An attempt
@@ -153,7 +209,13 @@ impl Log {
     async fn read_here(&self, max: usize) -> Result<Slice> {
         let (outputs, run, attempt) = (self.outputs.clone(), self.run, self.attempt);
         let (from, which) = (self.from, self.which);
-        let read = move || outputs.read(run, attempt, from, max, which);
+        self.blocking(move || outputs.read(run, attempt, from, max, which)).await
+    }
+
+    async fn blocking(
+        &self,
+        read: impl FnOnce() -> std::io::Result<Slice> + Send + 'static,
+    ) -> Result<Slice> {
         let slice = tokio::task::spawn_blocking(read).await;
         slice
             .map_err(|error| error.to_string())
@@ -162,17 +224,17 @@ impl Log {
     }
 
     /// The next piece; none when there will be no more.
-    async fn next(&mut self, follow: bool) -> Option<Slice> {
+    async fn next(&mut self, follow: bool) -> Result<Option<Slice>> {
         let mut is_over = false;
         loop {
-            let slice = self.read(CHUNK, follow).await.ok()?;
+            let slice = self.read(CHUNK, follow).await?;
             let moved = slice.next > self.from;
             self.from = slice.next;
             if moved && (!slice.bytes.is_empty() || !slice.is_final) {
-                return Some(slice);
+                return Ok(Some(slice));
             }
             if !follow || (slice.is_final && is_over) {
-                return None;
+                return Ok(None);
             }
             if slice.is_final {
                 // One more read returns the output that was recorded with the end.
@@ -211,7 +273,7 @@ impl Log {
     responses(
         (status = 200, body = String, content_type = "text/plain"),
         (status = 206, body = String, content_type = "text/plain"), (status = 416, body = ErrorBody),
-        (status = 421, body = ErrorBody),
+        (status = 421, body = ErrorBody), (status = 503, body = ErrorBody),
     )
 )]
 pub(crate) async fn logs(
@@ -230,15 +292,20 @@ pub(crate) async fn logs(
             let wrong = |_| Problem::field(Code::InvalidRequest, "Last-Event-ID", wrong);
             log.from = seen.parse().map_err(wrong)?;
         }
+        log.read(0, true).await?;
         return Ok(Sse::new(events(log)).keep_alive(KeepAlive::default()).into_response());
     }
     if let Some(range) = text(&header::RANGE).and_then(|range| range.strip_prefix("bytes=")) {
         return part(log, range).await;
     }
     let slice = log.read(0, follow).await?;
-    let body = unfold(log, move |mut log| async move {
-        let slice = log.next(follow).await?;
-        Some((Ok::<Bytes, Infallible>(slice.bytes.into()), log))
+    // An output that cannot be read to its end breaks off: the client must not take it for all of it.
+    let body = unfold(Some(log), move |log| async move {
+        let mut log = log?;
+        match log.next(follow).await {
+            Ok(slice) => Some((Ok(Bytes::from(slice?.bytes)), Some(log))),
+            Err(problem) => Some((Err(std::io::Error::other(problem.message)), None)),
+        }
     });
     let mut response = Body::from_stream(body).into_response();
     describe(&mut response, &slice);
@@ -309,12 +376,14 @@ fn events(log: Log) -> impl Stream<Item = std::result::Result<Event, Infallible>
     unfold(Some(log), |log| async move {
         let mut log = log?;
         match log.next(true).await {
-            Some(slice) => {
+            Ok(Some(slice)) => {
                 let text = String::from_utf8_lossy(&slice.bytes).replace('\r', "");
                 let event = Event::default().event("output").id(slice.next.to_string());
                 Some((Ok(event.data(text)), Some(log)))
             }
-            None => Some((Ok(Event::default().event("end").data("end")), None)),
+            Ok(None) => Some((Ok(Event::default().event("end").data("end")), None)),
+            // Without the end: the client asks once more, and gets the error.
+            Err(_) => None,
         }
     })
     .boxed()

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::access::Deed;
 use domain::audit::{self, Event};
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind, check_name};
@@ -90,7 +89,7 @@ impl TrialView {
             job: None,
             run: None,
             outcome: "REQUESTED".to_owned(),
-            details: serde_json::json!({ word(kind): name }).to_string(),
+            details: serde_json::json!({ kind.word(): name }).to_string(),
         };
         app.engine.node().record(event).await?;
         let began = app.now();
@@ -103,43 +102,13 @@ impl TrialView {
     }
 }
 
-/// The word for people.
-fn word(kind: ObjectKind) -> &'static str {
-    match kind {
-        ObjectKind::Database => "database",
-        ObjectKind::AlertChannel => "alert channel",
-        ObjectKind::Shard => "shard",
-        ObjectKind::Agent => "agent",
-        ObjectKind::JoinToken => "join token",
-        ObjectKind::Calendar => "calendar",
-        ObjectKind::Blackout => "blackout",
-        ObjectKind::Pause => "pause",
-        ObjectKind::Pool => "pool",
-        ObjectKind::Hook => "hook",
-        ObjectKind::StatusPage => "status page",
-        ObjectKind::Preferences => "preferences of a user",
-    }
-}
-
-/// The privilege that a caller needs to change one.
-pub(super) fn changing(kind: ObjectKind) -> Deed {
-    match kind {
-        ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
-        ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
-        ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
-        ObjectKind::StatusPage => Deed::ChangeAccess,
-        ObjectKind::Preferences => Deed::ChangeCluster,
-        ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => Deed::ChangeAccess,
-    }
-}
-
 /// There is no such thing, for this caller.
 pub(super) fn none(kind: ObjectKind, name: &str) -> Problem {
-    Problem::new(Code::NotFound, format!("there is no {} {name:?}", word(kind)))
+    Problem::new(Code::NotFound, format!("there is no {} {name:?}", kind.word()))
 }
 
 fn name_taken(object: &Object) -> Problem {
-    let text = format!("there is another {} named {:?}", word(object.kind), object.name);
+    let text = format!("there is another {} named {:?}", object.kind.word(), object.name);
     Problem { message: text.clone(), ..Problem::field(Code::AlreadyExists, "name", text) }
 }
 
@@ -201,7 +170,7 @@ async fn put<T: Kept>(
     old: Option<&T>,
 ) -> Result<Put> {
     // Before anything is kept.
-    actor.may(changing(object.kind))?;
+    actor.may(object.kind.changing())?;
     for fresh in fresh {
         fresh.keep(app, actor, object).await?;
     }
@@ -268,7 +237,7 @@ pub(super) async fn change<T: Kept>(
     condition: Condition,
 ) -> Result<Object> {
     check_name(&name).map_err(|problem| Problem::invalid("name", problem))?;
-    condition.check_of(word(old.kind), old.version)?;
+    condition.check_of(old.kind.word(), old.version)?;
     let before: T = body_of(&old)?;
     let new = Object { name, body: text_of(body)?, ..old };
     match put(app, actor, &new, (body, fresh), Some(&before)).await? {
@@ -286,7 +255,7 @@ pub(super) async fn remove(
     headers: &HeaderMap,
 ) -> Result<StatusCode> {
     let condition = Condition::of(headers, None, app)?;
-    condition.check_of(word(object.kind), object.version)?;
+    condition.check_of(object.kind.word(), object.version)?;
     match app.engine.by(actor).remove_object(&object).await? {
         Set::Done(_) => Ok(StatusCode::NO_CONTENT),
         Set::Conflict(0) => Err(none(object.kind, &object.name)),
@@ -296,8 +265,8 @@ pub(super) async fn remove(
 
 fn overtaken(object: &Object, version: u32, condition: Condition) -> Problem {
     let refused = match condition {
-        Condition::None => Condition::Body(object.version).check_of(word(object.kind), version),
-        condition => condition.check_of(word(object.kind), version),
+        Condition::None => Condition::Body(object.version).check_of(object.kind.word(), version),
+        condition => condition.check_of(object.kind.word(), version),
     };
     let gone = || none(object.kind, &object.name);
     if version == 0 { gone() } else { refused.err().unwrap_or_else(gone) }
@@ -310,7 +279,7 @@ fn text_of(body: &impl Serialize) -> Result<String> {
 /// Deserializes the body of an object. Unknown fields of a later release are ignored.
 pub(super) fn body_of<T: DeserializeOwned>(object: &Object) -> Result<T> {
     serde_json::from_str(&object.body).map_err(|error| {
-        let text = format!("the {} {:?} cannot be read: {error}", word(object.kind), object.name);
+        let text = format!("the {} {:?} cannot be read: {error}", object.kind.word(), object.name);
         Problem::new(Code::Internal, text)
     })
 }

@@ -5,20 +5,16 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{self, MethodRouter};
+use axum::routing;
 use domain::object::{Object, ObjectKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use utoipa::openapi::path::{
-    HttpMethod, Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, Paths,
-};
-use utoipa::openapi::request_body::RequestBodyBuilder;
-use utoipa::openapi::schema::Schema;
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, ResponseBuilder, ResponsesBuilder};
+use utoipa::openapi::path::{HttpMethod, ParameterIn};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
-use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use utoipa_axum::router::OpenApiRouter;
 
-use super::objects::{self, Fresh, Kept, PageParams, changing};
+use super::objects::{self, Fresh, Kept, PageParams};
+use super::operations::{self, Routes, request_body, responses, text_parameter};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, PATCH_KINDS, Params};
@@ -130,7 +126,7 @@ pub(crate) trait Resource: Send + Sync + Sized + 'static {
 
 /// Creates an object.
 pub(crate) async fn make<R: Resource>(app: &App, actor: &Actor, spec: R::Spec) -> Result<Object> {
-    actor.may(changing(R::KIND))?;
+    actor.may(R::KIND.changing())?;
     let (body, fresh) = R::body(app, actor, &spec, None).await?;
     let name = R::name_and_version(&spec).0.to_owned();
     let object = objects::create(app, actor, R::KIND, name, (&body, &fresh)).await?;
@@ -140,7 +136,7 @@ pub(crate) async fn make<R: Resource>(app: &App, actor: &Actor, spec: R::Spec) -
 
 /// An object by its name or id, for a caller that may change it.
 pub(crate) async fn find<R: Resource>(app: &App, actor: &Actor, name: &str) -> Result<Object> {
-    actor.may(changing(R::KIND))?;
+    actor.may(R::KIND.changing())?;
     if R::from_settings(app, actor, name).is_some() {
         let word = R::DOCS.word;
         let text = format!("the {word} {name:?} is changed in the settings of the server");
@@ -157,7 +153,7 @@ pub(crate) async fn alter<R: Resource>(
     spec: R::Spec,
     condition: Condition,
 ) -> Result<Object> {
-    actor.may(changing(R::KIND))?;
+    actor.may(R::KIND.changing())?;
     let (body, fresh) = R::body(app, actor, &spec, Some(objects::body_of(&old)?)).await?;
     let name = R::name_and_version(&spec).0.to_owned();
     if old.name != name {
@@ -175,7 +171,7 @@ pub(crate) async fn remove<R: Resource>(
     object: Object,
     headers: &HeaderMap,
 ) -> Result<StatusCode> {
-    actor.may(changing(R::KIND))?;
+    actor.may(R::KIND.changing())?;
     R::check_unused(app, actor, &object, "deleted").await?;
     let status = objects::remove(app, actor, object, headers).await?;
     R::after_change(app, actor).await?;
@@ -316,110 +312,41 @@ pub(crate) fn add_routes<R: Resource>(router: OpenApiRouter<App>) -> OpenApiRout
     let of_change = || vec![named(), if_match(" that the change is based on")];
 
     let pages = if docs.is_paged { PageParams::into_params(|| None) } else { Vec::new() };
-    let operation = operation::<R>(&format!("list_{many}"), docs.list, pages);
-    let operation = operation.responses(responses([("200", Some(&*list_name))]));
+    let operation = operations::operation(docs.tag, &format!("list_{many}"), docs.list, pages)
+        .responses(responses([("200", Some(&*list_name))]));
     let handler = if docs.is_paged { routing::get(list::<R>) } else { routing::get(list_all::<R>) };
     list_routes.add(HttpMethod::Get, operation, handler);
     let view = R::View::name();
     if let Some(summary) = docs.create {
         let text = "The same key and body give the same answer for a day.";
         let key = text_parameter("Idempotency-Key", ParameterIn::Header, text.to_owned());
-        let operation = self::operation::<R>(&format!("create_{one}"), summary, vec![key])
-            .request_body(Some(request_body::<R>("application/json")))
-            .responses(responses([("201", Some(&*view))]));
+        let operation =
+            operations::operation(docs.tag, &format!("create_{one}"), summary, vec![key])
+                .request_body(Some(request_body::<R::Spec>("application/json")))
+                .responses(responses([("201", Some(&*view))]));
         list_routes.add(HttpMethod::Post, operation, routing::post(create::<R>));
     }
-    let operation = self::operation::<R>(docs.get_id, docs.get, vec![named()])
+    let operation = operations::operation(docs.tag, docs.get_id, docs.get, vec![named()])
         .responses(responses([("200", Some(&*view)), ("304", None)]));
     one_routes.add(HttpMethod::Get, operation, routing::get(get::<R>));
     if let Some(summary) = docs.replace {
-        let operation = self::operation::<R>(&format!("replace_{one}"), summary, of_change())
-            .request_body(Some(request_body::<R>("application/json")))
-            .responses(responses([("200", Some(&*view))]));
+        let operation =
+            operations::operation(docs.tag, &format!("replace_{one}"), summary, of_change())
+                .request_body(Some(request_body::<R::Spec>("application/json")))
+                .responses(responses([("200", Some(&*view))]));
         one_routes.add(HttpMethod::Put, operation, routing::put(replace::<R>));
     }
     if let Some(summary) = docs.patch {
-        let operation = self::operation::<R>(&format!("patch_{one}"), summary, of_change())
-            .request_body(Some(request_body::<R>(PATCH_KINDS[0])))
-            .responses(responses([("200", Some(&*view))]));
+        let operation =
+            operations::operation(docs.tag, &format!("patch_{one}"), summary, of_change())
+                .request_body(Some(request_body::<R::Spec>(PATCH_KINDS[0])))
+                .responses(responses([("200", Some(&*view))]));
         one_routes.add(HttpMethod::Patch, operation, routing::patch(patch::<R>));
     }
     let parameters = vec![named(), if_match("")];
-    let operation = self::operation::<R>(&format!("delete_{one}"), docs.delete, parameters)
-        .responses(responses([("204", None)]));
+    let operation =
+        operations::operation(docs.tag, &format!("delete_{one}"), docs.delete, parameters)
+            .responses(responses([("204", None)]));
     one_routes.add(HttpMethod::Delete, operation, routing::delete(delete::<R>));
     router.routes(list_routes.finish()).routes(one_routes.finish())
-}
-
-/// The operations at one address, as `utoipa_axum::routes!` makes them of attributes.
-struct Routes {
-    path: String,
-    schemas: Vec<(String, RefOr<Schema>)>,
-    paths: Paths,
-    methods: MethodRouter<App>,
-}
-
-impl Routes {
-    fn at(path: String) -> Self {
-        let (schemas, paths, methods) = (Vec::new(), Paths::new(), MethodRouter::new());
-        Routes { path, schemas, paths, methods }
-    }
-
-    fn schemas<T: ToSchema>(&mut self) {
-        self.schemas.push((T::name().into_owned(), T::schema()));
-        T::schemas(&mut self.schemas);
-    }
-
-    fn add(&mut self, method: HttpMethod, operation: OperationBuilder, handler: MethodRouter<App>) {
-        let operation: Operation = operation.build();
-        self.paths.add_path_operation(&self.path, vec![method], operation);
-        self.methods = std::mem::take(&mut self.methods).merge(handler);
-    }
-
-    fn finish(self) -> UtoipaMethodRouter<App> {
-        (self.schemas, self.paths, self.methods)
-    }
-}
-
-fn operation<R: Resource>(id: &str, summary: &str, parameters: Vec<Parameter>) -> OperationBuilder {
-    let operation = OperationBuilder::new()
-        .tags(Some([R::DOCS.tag]))
-        .operation_id(Some(id))
-        .summary(Some(summary));
-    parameters.into_iter().fold(operation, OperationBuilder::parameter)
-}
-
-fn text_parameter(name: &str, place: ParameterIn, description: String) -> Parameter {
-    let required = if place == ParameterIn::Path { Required::True } else { Required::False };
-    ParameterBuilder::new()
-        .name(name)
-        .parameter_in(place)
-        .required(required)
-        .description(Some(description))
-        .schema(Some(String::schema()))
-        .build()
-}
-
-fn request_body<R: Resource>(kind: &str) -> utoipa::openapi::request_body::RequestBody {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(R::Spec::name())));
-    RequestBodyBuilder::new().content(kind, content.build()).required(Some(Required::True)).build()
-}
-
-/// Statuses, each with the schema of its body.
-fn responses<'a>(
-    all: impl IntoIterator<Item = (&'static str, Option<&'a str>)>,
-) -> utoipa::openapi::Responses {
-    let response = |schema: Option<&str>| {
-        let response = ResponseBuilder::new();
-        match schema {
-            None => response.build(),
-            Some(name) => {
-                let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(name)));
-                response.content("application/json", content.build()).build()
-            }
-        }
-    };
-    let all = all.into_iter().map(|(status, schema)| (status, response(schema)));
-    all.fold(ResponsesBuilder::new(), |it, (status, response)| it.response(status, response))
-        .build()
 }

@@ -1,8 +1,5 @@
 //! Roles: bundles of rights with a name.
 
-use axum::extract::{OriginalUri, Path, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use domain::access::{Entry, Kind, Record, Role};
 use domain::id::{RoleId, TenantId};
 use jiff::Timestamp;
@@ -11,12 +8,10 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::entry::{self, EntryParams, Shown};
+use super::entry::{self, EntryResource, Shown};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, Params};
-use crate::page::List;
-use crate::problem::{ErrorBody, Result};
+use crate::problem::Result;
 
 /// A role.
 #[derive(Serialize, ToSchema)]
@@ -82,85 +77,16 @@ impl RoleSpec {
     }
 }
 
-/// Lists roles by name.
-#[utoipa::path(
-    get, path = "/v1/roles", operation_id = "list_roles", tag = "access", params(EntryParams),
-    responses((status = 200, body = List<RoleView>))
-)]
-pub(crate) async fn list(
-    State(app): State<App>,
-    actor: Actor,
-    OriginalUri(uri): OriginalUri,
-    Params(params): Params<EntryParams>,
-) -> Result<Response> {
-    entry::list::<RoleView>(&app, &actor, None, &params, &uri).await
-}
+impl EntryResource for RoleView {
+    const WORD: &'static str = "role";
+    type Spec = RoleSpec;
 
-/// Shows a role.
-#[utoipa::path(
-    get, path = "/v1/roles/{role}", operation_id = "get_role", tag = "access",
-    params(("role" = String, Path, description = "The role's id or name.")),
-    responses((status = 200, body = RoleView), (status = 304), (status = 400, body = ErrorBody))
-)]
-pub(crate) async fn get(
-    State(app): State<App>,
-    actor: Actor,
-    Path(role): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response> {
-    entry::get::<RoleView>(&app, &actor, &role, &headers).await
-}
+    async fn made(app: &App, actor: &Actor, spec: RoleSpec) -> Result<Entry> {
+        Ok(spec.entry(RoleId(entry::new_id(app)), actor.tenant))
+    }
 
-/// Makes a role.
-#[utoipa::path(
-    post, path = "/v1/roles", operation_id = "create_role", tag = "access", request_body = RoleSpec,
-    responses((status = 201, body = RoleView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
-)]
-pub(crate) async fn create(
-    State(app): State<App>,
-    actor: Actor,
-    Body(spec): Body<RoleSpec>,
-) -> Result<Response> {
-    let entry = spec.entry(RoleId(entry::new_id(&app)), actor.tenant);
-    entry::create::<RoleView>(&app, &actor, entry).await
-}
-
-/// Changes some fields of a role (RFC 7396): what is null is taken away.
-#[utoipa::path(
-    patch, path = "/v1/roles/{role}", operation_id = "patch_role", tag = "access", request_body = RoleSpec,
-    params(
-        ("role" = String, Path, description = "The role's id or name."),
-        ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
-    ),
-    responses((status = 200, body = RoleView))
-)]
-pub(crate) async fn patch(
-    State(app): State<App>,
-    actor: Actor,
-    Path(role): Path<String>,
-    headers: HeaderMap,
-    Body(patch): Body<Value>,
-) -> Result<Response> {
-    let found = entry::find(&app, &actor, Kind::Role, &role).await?;
-    let Entry::Role(role) = &found.entry else { return Err(entry::other()) };
-    let entry = entry::patched(&RoleSpec::of(role), patch)?.entry(role.id, role.tenant);
-    entry::change::<RoleView>(&app, &actor, &found, entry, &headers).await
-}
-
-/// Removes a role.
-#[utoipa::path(
-    delete, path = "/v1/roles/{role}", operation_id = "delete_role", tag = "access",
-    params(
-        ("role" = String, Path, description = "The role's id or name."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the role."),
-    ),
-    responses((status = 204))
-)]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    actor: Actor,
-    Path(role): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode> {
-    entry::remove(&app, &actor, Kind::Role, &role, &headers).await
+    async fn patched(_: &App, _: &Actor, entry: &Entry, patch: Value) -> Result<Entry> {
+        let Entry::Role(role) = entry else { return Err(entry::other()) };
+        Ok(entry::patched(&RoleSpec::of(role), patch)?.entry(role.id, role.tenant))
+    }
 }

@@ -14,6 +14,7 @@ pub mod mirror;
 pub mod parameter;
 pub mod partition;
 pub mod payload;
+pub mod policy;
 pub mod queue;
 pub mod retention;
 pub mod retry;

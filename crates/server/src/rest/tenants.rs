@@ -1,8 +1,5 @@
 //! Tenants: who jobs belong to. Administrators of the cluster make and change them.
 
-use axum::extract::{OriginalUri, Path, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use domain::access::{Entry, Kind, Record, Tenant};
 use domain::id::TenantId;
 use jiff::Timestamp;
@@ -11,14 +8,12 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::entry::{self, EntryParams, Shown};
+use super::entry::{self, EntryResource, Shown};
 use super::shape::job_defaults::JobDefaultsSpec;
 use super::shape::mirror::Tier;
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, Params};
-use crate::page::List;
-use crate::problem::{ErrorBody, Result};
+use crate::problem::Result;
 
 /// A tenant.
 #[derive(Serialize, ToSchema)]
@@ -133,85 +128,16 @@ impl TenantSpec {
     }
 }
 
-/// Lists tenants by name.
-#[utoipa::path(
-    get, path = "/v1/tenants", operation_id = "list_tenants", tag = "access", params(EntryParams),
-    responses((status = 200, body = List<TenantView>))
-)]
-pub(crate) async fn list(
-    State(app): State<App>,
-    actor: Actor,
-    OriginalUri(uri): OriginalUri,
-    Params(params): Params<EntryParams>,
-) -> Result<Response> {
-    entry::list::<TenantView>(&app, &actor, None, &params, &uri).await
-}
+impl EntryResource for TenantView {
+    const WORD: &'static str = "tenant";
+    type Spec = TenantSpec;
 
-/// Shows a tenant.
-#[utoipa::path(
-    get, path = "/v1/tenants/{tenant}", operation_id = "get_tenant", tag = "access",
-    params(("tenant" = String, Path, description = "The tenant's id or name.")),
-    responses((status = 200, body = TenantView), (status = 304), (status = 400, body = ErrorBody))
-)]
-pub(crate) async fn get(
-    State(app): State<App>,
-    actor: Actor,
-    Path(tenant): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response> {
-    entry::get::<TenantView>(&app, &actor, &tenant, &headers).await
-}
+    async fn made(app: &App, _: &Actor, spec: TenantSpec) -> Result<Entry> {
+        spec.entry(TenantId(entry::new_id(app)))
+    }
 
-/// Makes a tenant.
-#[utoipa::path(
-    post, path = "/v1/tenants", operation_id = "create_tenant", tag = "access", request_body = TenantSpec,
-    responses((status = 201, body = TenantView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
-)]
-pub(crate) async fn create(
-    State(app): State<App>,
-    actor: Actor,
-    Body(spec): Body<TenantSpec>,
-) -> Result<Response> {
-    let entry = spec.entry(TenantId(entry::new_id(&app)))?;
-    entry::create::<TenantView>(&app, &actor, entry).await
-}
-
-/// Changes some fields of a tenant (RFC 7396): what is null is taken away.
-#[utoipa::path(
-    patch, path = "/v1/tenants/{tenant}", operation_id = "patch_tenant", tag = "access", request_body = TenantSpec,
-    params(
-        ("tenant" = String, Path, description = "The tenant's id or name."),
-        ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
-    ),
-    responses((status = 200, body = TenantView))
-)]
-pub(crate) async fn patch(
-    State(app): State<App>,
-    actor: Actor,
-    Path(tenant): Path<String>,
-    headers: HeaderMap,
-    Body(patch): Body<Value>,
-) -> Result<Response> {
-    let found = entry::find(&app, &actor, Kind::Tenant, &tenant).await?;
-    let Entry::Tenant(tenant) = &found.entry else { return Err(entry::other()) };
-    let entry = entry::patched(&TenantSpec::of(tenant), patch)?.entry(tenant.id)?;
-    entry::change::<TenantView>(&app, &actor, &found, entry, &headers).await
-}
-
-/// Removes a tenant.
-#[utoipa::path(
-    delete, path = "/v1/tenants/{tenant}", operation_id = "delete_tenant", tag = "access",
-    params(
-        ("tenant" = String, Path, description = "The tenant's id or name."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the tenant."),
-    ),
-    responses((status = 204))
-)]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    actor: Actor,
-    Path(tenant): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode> {
-    entry::remove(&app, &actor, Kind::Tenant, &tenant, &headers).await
+    async fn patched(_: &App, _: &Actor, entry: &Entry, patch: Value) -> Result<Entry> {
+        let Entry::Tenant(tenant) = entry else { return Err(entry::other()) };
+        entry::patched(&TenantSpec::of(tenant), patch)?.entry(tenant.id)
+    }
 }

@@ -1,8 +1,5 @@
 //! Users: people and programs with rights of their own.
 
-use axum::extract::{OriginalUri, Path, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use domain::access::{Deed, Entry, Kind, Record, User};
 use domain::id::UserId;
 use jiff::Timestamp;
@@ -11,13 +8,11 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::entry::{self, EntryParams, Shown};
+use super::entry::{self, EntryResource, Shown};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, Params};
 use crate::login;
-use crate::page::List;
-use crate::problem::{ErrorBody, Result};
+use crate::problem::Result;
 
 /// A user.
 #[derive(Serialize, ToSchema)]
@@ -77,102 +72,33 @@ impl Shown for UserView {
     }
 }
 
-/// Lists users by name.
-#[utoipa::path(
-    get, path = "/v1/users", operation_id = "list_users", tag = "access", params(EntryParams),
-    responses((status = 200, body = List<UserView>))
-)]
-pub(crate) async fn list(
-    State(app): State<App>,
-    actor: Actor,
-    OriginalUri(uri): OriginalUri,
-    Params(params): Params<EntryParams>,
-) -> Result<Response> {
-    entry::list::<UserView>(&app, &actor, None, &params, &uri).await
-}
+impl EntryResource for UserView {
+    const WORD: &'static str = "user";
+    type Spec = UserSpec;
 
-/// Shows a user.
-#[utoipa::path(
-    get, path = "/v1/users/{user}", operation_id = "get_user", tag = "access",
-    params(("user" = String, Path, description = "The user's id or name.")),
-    responses((status = 200, body = UserView), (status = 304), (status = 400, body = ErrorBody))
-)]
-pub(crate) async fn get(
-    State(app): State<App>,
-    actor: Actor,
-    Path(user): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response> {
-    entry::get::<UserView>(&app, &actor, &user, &headers).await
-}
+    async fn made(app: &App, actor: &Actor, spec: UserSpec) -> Result<Entry> {
+        let UserSpec { name, disabled, password } = spec;
+        // Hashing costs a lot, so callers without the privilege are refused before it.
+        actor.may(Deed::ChangeAccess)?;
+        let (id, tenant) = (UserId(entry::new_id(app)), actor.tenant);
+        let (password, scram) = match password {
+            Some(password) => login::kept(app, id, &name, password).await?,
+            None => (None, None),
+        };
+        Ok(Entry::User(User { id, tenant, name, password, scram, disabled }))
+    }
 
-/// Makes a user.
-#[utoipa::path(
-    post, path = "/v1/users", operation_id = "create_user", tag = "access", request_body = UserSpec,
-    responses((status = 201, body = UserView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
-)]
-pub(crate) async fn create(
-    State(app): State<App>,
-    actor: Actor,
-    Body(spec): Body<UserSpec>,
-) -> Result<Response> {
-    let UserSpec { name, disabled, password } = spec;
-    // Hashing costs a lot, so who may not do this does not get so far.
-    actor.may(Deed::ChangeAccess)?;
-    let (id, tenant) = (UserId(entry::new_id(&app)), actor.tenant);
-    let (password, scram) = match password {
-        Some(password) => login::kept(&app, id, &name, password).await?,
-        None => (None, None),
-    };
-    let entry = Entry::User(User { id, tenant, name, password, scram, disabled });
-    entry::create::<UserView>(&app, &actor, entry).await
-}
-
-/// Changes some fields of a user (RFC 7396): what is null is taken away.
-#[utoipa::path(
-    patch, path = "/v1/users/{user}", operation_id = "patch_user", tag = "access", request_body = UserSpec,
-    params(
-        ("user" = String, Path, description = "The user's id or name."),
-        ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
-    ),
-    responses((status = 200, body = UserView))
-)]
-pub(crate) async fn patch(
-    State(app): State<App>,
-    actor: Actor,
-    Path(user): Path<String>,
-    headers: HeaderMap,
-    Body(patch): Body<Value>,
-) -> Result<Response> {
-    let found = entry::find(&app, &actor, Kind::User, &user).await?;
-    let Entry::User(user) = &found.entry else { return Err(entry::other()) };
-    actor.may(Deed::ChangeAccess)?;
-    let is_named = patch.get("password").is_some();
-    let now = UserSpec { name: user.name.clone(), disabled: user.disabled, password: None };
-    let UserSpec { name, disabled, password } = entry::patched(&now, patch)?;
-    let (password, scram) = match password {
-        Some(password) => login::kept(&app, user.id, &name, password).await?,
-        None if is_named => (None, None),
-        None => (user.password.clone(), user.scram.clone()),
-    };
-    let entry = Entry::User(User { name, password, scram, disabled, ..user.clone() });
-    entry::change::<UserView>(&app, &actor, &found, entry, &headers).await
-}
-
-/// Removes a user.
-#[utoipa::path(
-    delete, path = "/v1/users/{user}", operation_id = "delete_user", tag = "access",
-    params(
-        ("user" = String, Path, description = "The user's id or name."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the user."),
-    ),
-    responses((status = 204))
-)]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    actor: Actor,
-    Path(user): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode> {
-    entry::remove(&app, &actor, Kind::User, &user, &headers).await
+    async fn patched(app: &App, actor: &Actor, entry: &Entry, patch: Value) -> Result<Entry> {
+        let Entry::User(user) = entry else { return Err(entry::other()) };
+        actor.may(Deed::ChangeAccess)?;
+        let is_named = patch.get("password").is_some();
+        let now = UserSpec { name: user.name.clone(), disabled: user.disabled, password: None };
+        let UserSpec { name, disabled, password } = entry::patched(&now, patch)?;
+        let (password, scram) = match password {
+            Some(password) => login::kept(app, user.id, &name, password).await?,
+            None if is_named => (None, None),
+            None => (user.password.clone(), user.scram.clone()),
+        };
+        Ok(Entry::User(User { name, password, scram, disabled, ..user.clone() }))
+    }
 }

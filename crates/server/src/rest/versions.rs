@@ -236,7 +236,8 @@ pub(crate) async fn compare(
 
 /// The definition of a job as JSON, without its version.
 fn definition(job: &Job) -> Result<Value> {
-    let spec = JobSpec { version: None, ..JobSpec::of(job) };
+    let mut spec = JobSpec::of(job);
+    spec.parts.version = None;
     serde_json::to_value(spec).map_err(|error| Problem::new(Code::Internal, error.to_string()))
 }
 

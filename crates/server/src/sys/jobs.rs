@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::action::Action;
 use domain::calendar::{CalendarUse, Shift};
 use domain::id::JobId;
-use domain::job::{Definition, Job, JobState, When};
+use domain::job::{Definition, Job, JobState, Policy, PolicyValue, When};
 use domain::partition::Partition;
 use engine::{JobFilter, LastRun};
 use jiff::{SignedDuration, Timestamp};
@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::Sys;
 use super::pages::{Made, ROWS, all, maybe, ms, text_of};
+use super::tables::policy_columns;
 use crate::rest::shape::job_view::next_run;
 
 /// The jobs that match a scan: by id, by name, or all.
@@ -46,11 +47,14 @@ struct Facts {
     roles: HashMap<String, Uuid>,
     /// The ids of shards, by name.
     shards: HashMap<String, Uuid>,
+    /// The columns of the table of job fields.
+    columns: Vec<&'static Policy>,
 }
 
 impl Facts {
     fn of(sys: &Sys, jobs: &[Job], wants: Wants) -> Result<Self, QueryError> {
         let (engine, mut facts) = (&sys.app.engine, Facts::default());
+        facts.columns = policy_columns().map(|(.., policy)| policy).collect();
         if wants.last {
             let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
             let last = sys.ask(engine.by(&sys.actor).last_runs(&ids))?;
@@ -338,8 +342,7 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         }
         Some(Partition::Dynamic { expression: text }) => expression = Value::text(text),
     }
-    let tags = it.tags.join(",");
-    vec![
+    let mut row = vec![
         Value::Uuid(job.id.0),
         Value::text(&job.name),
         text_of(it.description.as_ref()),
@@ -355,7 +358,7 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         ends,
         zone,
         maybe(next, ms),
-        word(&it.on_completion),
+        Value::text(it.on_completion.name()),
         maybe(it.partition.as_ref(), |rule| Value::text(rule.name())),
         shard,
         expression,
@@ -371,22 +374,11 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         ms(job.updated_at),
         Value::Time(job.created_at),
         maybe(next, Value::Time),
-        text_of(it.run_as.as_ref()),
         procedure,
         database,
         endpoint,
         text_of(serde_json::to_string(&it.action).ok()),
-        word(&it.catch_up),
-        Value::Int(i64::from(it.max_catch_up)),
-        maybe(it.start_deadline, seconds),
-        word(&it.overlap),
-        it.concurrency.map_or(Value::Null, |most| Value::Int(i64::from(most))),
-        seconds(it.jitter),
-        Value::Int(i64::from(it.priority)),
         seconds(it.retry.max_backoff),
-        seconds(it.grace_period),
-        word(&it.on_lost),
-        Value::text(format!("{{{tags}}}")),
         Value::text(format!("{{{}}}", it.run_on.pairs().join(","))),
         shards,
         maybe(Some(&it.parameters).filter(|it| !it.is_empty()), |it| {
@@ -403,8 +395,21 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         maybe(Some(&it.parameter_rules).filter(|it| !it.is_empty()), |it| {
             text_of(serde_json::to_string(it).ok())
         }),
-        Value::Bool(it.exactly_once),
         artifact,
         entrypoint,
-    ]
+    ];
+    row.extend(facts.columns.iter().map(|policy| policy_value((policy.get)(it))));
+    row
+}
+
+fn policy_value(value: PolicyValue) -> Value {
+    match value {
+        PolicyValue::Absent => Value::Null,
+        PolicyValue::Word(word) => Value::text(word),
+        PolicyValue::Duration(length) => seconds(length),
+        PolicyValue::Count(count) => Value::Int(count.into()),
+        PolicyValue::Text(text) => Value::text(text),
+        PolicyValue::Flag(is_set) => Value::Bool(is_set),
+        PolicyValue::List(words) => Value::text(format!("{{{}}}", words.join(","))),
+    }
 }

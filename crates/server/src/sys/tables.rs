@@ -1,7 +1,55 @@
 //! The tables of the schema `sys`, as data. Columns of the catalog that the scheduler began with
 //! come first, in milliseconds where that catalog has them so; ours come after them.
 
+use std::sync::LazyLock;
+
+use domain::job::{JobField, Policy, PolicyKind, policies};
 use query::{Field, Keys, Kind, Table};
+
+/// Every table.
+pub static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
+    let mut tables = FIXED.to_vec();
+    for jobs in tables.iter_mut().filter(|table| table.name == "jobs") {
+        let simple = policy_columns().map(|(name, field, policy)| Field {
+            name,
+            kind: match policy.kind {
+                PolicyKind::Word(_) | PolicyKind::Text | PolicyKind::List => Kind::Text,
+                PolicyKind::Duration | PolicyKind::Count(_) => Kind::Int,
+                PolicyKind::Flag => Kind::Bool,
+            },
+            keys: Keys::None,
+            comment: comment(field, policy).leak(),
+        });
+        let fields: Vec<Field> = jobs.fields.iter().copied().chain(simple).collect();
+        jobs.fields = fields.leak();
+    }
+    tables
+});
+
+/// The columns of `sys.jobs` that the table of job fields adds to those below.
+pub(super) fn policy_columns()
+-> impl Iterator<Item = (&'static str, &'static JobField, &'static Policy)> {
+    let is_fixed = |name: &str| {
+        let jobs = FIXED.iter().find(|table| table.name == "jobs");
+        jobs.is_some_and(|jobs| jobs.fields.iter().any(|field| field.name == name))
+    };
+    let column =
+        |(field, policy): (&'static JobField, _)| Some((field.columns().next()?, field, policy));
+    policies().filter_map(column).filter(move |(name, ..)| !is_fixed(name))
+}
+
+/// `The policy for missed times: NONE, LAST or ALL.`
+fn comment(field: &JobField, policy: &Policy) -> String {
+    let about = field.about.replace('`', "").replace('\n', " ");
+    match policy.kind {
+        PolicyKind::Word(kind) => match kind.words.split_last() {
+            Some((last, most)) => format!("{about}: {} or {last}.", most.join(", ")),
+            None => format!("{about}."),
+        },
+        PolicyKind::List => format!("{about}, as an array."),
+        _ => format!("{about}."),
+    }
+}
 
 macro_rules! fields {
     ($($name:ident $kind:ident $keys:ident $comment:literal;)*) => {
@@ -16,8 +64,7 @@ macro_rules! fields {
 
 macro_rules! tables {
     ($($name:ident $comment:literal $([$($order:ident)*])? { $($fields:tt)* })*) => {
-        /// Every table, by name.
-        pub const TABLES: &[Table] = &[$(Table {
+        const FIXED: &[Table] = &[$(Table {
             schema: "sys",
             name: stringify!($name),
             comment: $comment,
@@ -61,22 +108,11 @@ tables! {
         updated_at Int None "When it was last changed, in milliseconds since 1970.";
         created_time Time None "created_at as a timestamp.";
         next_run_at Time None "next_run_time as a timestamp.";
-        run_as Text None "The role of the database that it acts as.";
         procedure_name Text None "The procedure of a PROCEDURE job.";
         database_name Text None "The database of an SQL or PROCEDURE job; nothing means the default one.";
         endpoint Text None "The address of an HTTP job.";
         action Json None "The whole action.";
-        catch_up Text None "The policy for missed occurrences: NONE, LAST or ALL.";
-        max_catch_up Int None "The most occurrences that catch_up ALL runs.";
-        start_deadline_seconds Int None "A run that cannot start within this time is missed.";
-        overlap Text None "ALLOW, SKIP, QUEUE or CANCEL_PREVIOUS.";
-        concurrency Int None "How many runs may be under way before overlap decides, or at all if they may overlap; NULL for the default.";
-        jitter_seconds Int None "Starts are spread over this much time.";
-        priority Int None "0 to 9, higher is more urgent.";
         max_backoff_seconds Int None "The longest delay between attempts.";
-        grace_period_seconds Int None "How long a cancelled attempt may take to end by itself.";
-        on_lost Text None "RETRY or FAIL, when an agent is lost.";
-        tags Text None "Words to find it by, as an array.";
         run_on Text None "The labels of the nodes that may execute it, as an array.";
         partition_shards Text None "The shards of SINGLE_SHARD and SHARD_SET as they are named, as an array.";
         parameters Json None "Values for its runs.";
@@ -89,7 +125,6 @@ tables! {
         pool_name Text None "The pool in which its runs take places.";
         pool_weight Int None "How much of the pool a run takes.";
         parameter_rules Json None "The parameters that its runs accept.";
-        exactly_once Bool None "Whether its statements are committed together with their record.";
         artifact_id Text None "The artifact of an ARTIFACT job.";
         entrypoint Text None "What an ARTIFACT job executes of it.";
     }

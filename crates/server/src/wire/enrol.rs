@@ -8,7 +8,6 @@ use axum::{Extension, Json};
 use domain::cluster::Labels;
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind, check_name};
-use engine::as_author;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -117,13 +116,13 @@ pub(super) async fn join(
         token: token.name.clone(),
     };
     let agent = new_object(&app, ObjectKind::Agent, &join.name, text(&record)?);
-    as_author(format!("agent {}", join.name), async {
-        if !endpoint.engine.spend(&token).await? {
-            return Err(refused());
-        }
-        if endpoint.engine.enrol(&agent).await? { Ok(()) } else { Err(taken()) }
-    })
-    .await?;
+    let by = format!("agent {}", join.name);
+    if !endpoint.engine.spend(&token, &by).await? {
+        return Err(refused());
+    }
+    if !endpoint.engine.enrol(&agent, &by).await? {
+        return Err(taken());
+    }
     tracing::info!(agent = join.name, %labels, "an agent joined");
     Ok(Json(Joined { name: join.name, labels, key: key.reveal().to_owned() }))
 }

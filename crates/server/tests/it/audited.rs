@@ -194,7 +194,7 @@ impl Backups for Counted {
         Box::pin(std::future::ready(Ok(backup)))
     }
 
-    fn stream(&self, _: bool) -> Result<BackupStream, BackupError> {
+    fn stream(&self, _: agent::backup::BackupParts) -> Result<BackupStream, BackupError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         let (send, parts) = tokio::sync::mpsc::channel(1);
         send.try_send(Ok("all of it".into())).unwrap();
@@ -211,13 +211,13 @@ async fn no_backup_is_made_unrecorded() {
     let made = || counted.0.load(Ordering::Relaxed);
     let order = json!({"target": "nightly", "keep": 3});
     assert_eq!(world.post("/v1/backups", order.clone()).await.status, 201);
-    let download = world.get("/v1/backup?outputs=false").await;
+    let download = world.get("/v1/backup?outputs=false&artifacts=true").await;
     assert_eq!((download.status, download.text.as_str(), made()), (200, "all of it", 2));
     let found = events(&world, "default", "scope=cluster&event_type=BACKUP").await;
     let row = |details| ("admin".to_owned(), "REQUESTED".to_owned(), details);
     let expected = [
-        row(json!({"keep": 3, "outputs": true, "target": "nightly"})),
-        row(json!({"download": true, "outputs": false})),
+        row(json!({"keep": 3, "outputs": true, "artifacts": false, "target": "nightly"})),
+        row(json!({"download": true, "outputs": false, "artifacts": true})),
     ];
     assert_eq!(found, expected);
     world.rename_table("audit", "audit_gone");

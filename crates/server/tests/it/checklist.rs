@@ -7,7 +7,7 @@ use domain::access::{ApiKey, Entry};
 use domain::id::KeyId;
 use serde_json::{Value, json};
 use server::{Key, Keys};
-use store::Recorded;
+use store::{Recorded, SYSTEM};
 
 use crate::world::World;
 
@@ -273,7 +273,7 @@ async fn a_user_has_so_many_keys_and_no_more() {
     let Entry::Key(key) = found.entry else { panic!("{found:?}") };
     for n in 3..1_000 {
         let copy = ApiKey { id: KeyId(uuid::Uuid::from_u128(n)), ..key.clone() };
-        let recorded = world.store.put_entry(&Entry::Key(copy), None).await.unwrap();
+        let recorded = world.store.put_entry(&Entry::Key(copy), None, SYSTEM).await.unwrap();
         assert!(matches!(recorded, Recorded::Done(_)), "{n}: {recorded:?}");
     }
     let made = world.ask(&ann, "POST", "/v1/keys", json!({})).await;

@@ -57,6 +57,62 @@ async fn a_running_execution_is_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn executions_are_found_by_their_node_and_by_their_error() {
+    let world = World::now().await;
+    world.job("good", "http://ok").await;
+    world.job("bad", "http://fail").await;
+    let no_retry = json!({"retry_config": {"max_attempts": 1}});
+    world.call("PATCH", "/v1/jobs/bad", &[], Some(no_retry)).await;
+    let (good, bad) = (world.trigger("good").await, world.trigger("bad").await);
+    world.ended(&good).await;
+    let failed = world.ended(&bad).await;
+    assert_eq!(failed["status"], "FAILED", "{failed}");
+    let node = failed["node"].as_str().unwrap();
+    let ids = async |query: &str| -> Vec<String> {
+        let list = world.get(&format!("/v1/executions?{query}")).await.json();
+        let rows = list["data"].as_array().unwrap_or_else(|| panic!("{query}: {list}"));
+        let mut ids: Vec<String> =
+            rows.iter().map(|run| run["job_name"].as_str().unwrap().to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    let name = failed["error_name"].as_str().unwrap().to_lowercase();
+    let worker = failed["worker_id"].as_str().unwrap();
+    assert_eq!(ids(&format!("node={node}")).await, ["bad", "good"]);
+    assert_eq!(ids(&format!("node={worker}&status=FAILED")).await, ["bad"]);
+    assert_eq!(ids("node=another").await, [""; 0]);
+    assert_eq!(ids(&format!("error={name}")).await, ["bad"]);
+    assert_eq!(ids(&format!("node={node}&error={name}&job=bad")).await, ["bad"]);
+    assert_eq!(ids(&format!("error={name}&job=good")).await, [""; 0]);
+    assert_eq!(ids("error=no%20such%20error").await, [""; 0]);
+    let long = "x".repeat(201);
+    assert_eq!(world.get(&format!("/v1/executions?error={long}")).await.error().2, "error");
+    // Pages of one row each find all of them, none twice.
+    let first = world.get(&format!("/v1/executions?node={node}&limit=1")).await.json();
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let rest =
+        world.get(&format!("/v1/executions?node={node}&limit=1&cursor={cursor}")).await.json();
+    assert_eq!(
+        (first["data"].as_array().unwrap().len(), rest["data"].as_array().unwrap().len()),
+        (1, 1)
+    );
+    assert_ne!(first["data"][0]["execution_id"], rest["data"][0]["execution_id"]);
+    // A batch means the same.
+    let batch = |filter: Value| json!({"action": "RETRY", "dry_run": true, "filter": filter});
+    for (filter, matched) in [
+        (json!({"node": node}), 1),
+        (json!({"error": name}), 1),
+        (json!({"node": "another"}), 0),
+        (json!({"node": node, "error": "no such error"}), 0),
+    ] {
+        let found = world.post("/v1/executions:batch", batch(filter.clone())).await.json();
+        assert_eq!(found["matched"], matched, "{filter}: {found}");
+    }
+    let long = batch(json!({"node": "x".repeat(201)}));
+    assert_eq!(world.post("/v1/executions:batch", long).await.error().2, "filter.node");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_are_listed_until_somebody_sees_to_them() {
     let world = World::now().await;
     world.job("bad", "http://fail").await;

@@ -369,6 +369,68 @@ async fn jobs_that_others_depend_on() {
 }
 
 #[tokio::test]
+async fn the_graph_of_a_job_has_the_jobs_around_it() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    for (name, before) in [
+        ("extract", json!([])),
+        ("clean", json!(["extract"])),
+        ("load", json!([{"job": "clean", "on": "COMPLETION"}, "extract"])),
+        ("report", json!(["load"])),
+        ("mail", json!(["report"])),
+        ("other", json!([])),
+    ] {
+        let mut job = cron(name);
+        job["depends_on"] = before;
+        assert_eq!(world.post("/v1/jobs", job).await.status, 201, "{name}");
+    }
+    world.call("POST", "/v1/jobs/report/pause", &[], None).await;
+    let graph = world.get("/v1/jobs/load/graph").await.json();
+    let jobs = graph["jobs"].as_array().unwrap().iter();
+    let jobs: Vec<Value> =
+        jobs.map(|job| json!([job["level"], job["name"], job["status"]])).collect();
+    let expected = json!([
+        [-2, "extract", "ACTIVE"],
+        [-1, "clean", "ACTIVE"],
+        [0, "load", "ACTIVE"],
+        [1, "report", "PAUSED"],
+        [2, "mail", "ACTIVE"],
+    ]);
+    assert_eq!((json!(jobs), &graph["is_cut"]), (expected, &json!(false)));
+    let name = |id: &Value| {
+        let jobs = graph["jobs"].as_array().unwrap().iter();
+        jobs.filter(|job| job["job_id"] == *id).map(|job| job["name"].as_str().unwrap()).next()
+    };
+    let mut edges: Vec<String> = graph["dependencies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| {
+            format!(
+                "{} {} {}",
+                name(&it["from"]).unwrap(),
+                name(&it["to"]).unwrap(),
+                it["on"].as_str().unwrap()
+            )
+        })
+        .collect();
+    edges.sort();
+    assert_eq!(
+        edges,
+        [
+            "clean load COMPLETION",
+            "extract clean SUCCESS",
+            "extract load SUCCESS",
+            "load report SUCCESS",
+            "report mail SUCCESS",
+        ]
+    );
+    let near = world.get("/v1/jobs/load/graph?depth=1").await.json();
+    assert_eq!((near["jobs"].as_array().unwrap().len(), &near["is_cut"]), (4, &json!(true)));
+    assert_eq!(world.get("/v1/jobs/load/graph?depth=11").await.error().2, "depth");
+    assert_eq!(world.get("/v1/jobs/nothing/graph").await.status, 404);
+}
+
+#[tokio::test]
 async fn history_stays_or_goes_with_its_job() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     let ways = [

@@ -33,6 +33,7 @@ POST   /v1/jobs/{job_id}/backfill                     401      404   404   202  
 GET    /v1/jobs/{job_id}/versions                     401      404   404   200    200      200   200     200
 GET    /v1/jobs/{job_id}/versions/{version}           401      404   404   200    200      200   200     200
 GET    /v1/jobs/{job_id}/diff                         401      404   404   200    200      200   200     200
+GET    /v1/jobs/{job_id}/graph                        401      404   404   200    200      200   200     200
 POST   /v1/jobs/{job_id}/restore                      401      404   404   200    403      403   200     200
 GET    /v1/jobs/{job_id}/calendar                     401      404   404   200    200      200   200     200
 GET    /v1/jobs/{job_id}/calendar/{date}              401      404   404   200    200      200   200     200

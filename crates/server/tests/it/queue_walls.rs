@@ -184,6 +184,18 @@ async fn numbers_keep_their_digits(world: &World) {
     let path = format!("/v1/queues/mail/messages/{}", id.as_str().unwrap());
     let shown = world.get(&path).await.text;
     assert!(shown.contains(&format!(r#""result":{long}"#)), "{shown}");
+    // So is a result that clients could not parse, also in a list with others.
+    let next = &leased.json()["messages"][1];
+    for (depth, status) in [(101, 422), (100, 200)] {
+        let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let (id, fence) = (&next["id"], &next["fence"]);
+        let body = format!(r#"{{"messages":[{{"id":{id},"fence":{fence},"result":{nested}}}]}}"#);
+        let answer = world.call_text("POST", "/v1/queues/mail/ack", &body).await;
+        assert_eq!(answer.status, status, "{depth}: {}", answer.text);
+    }
+    let list = world.get("/v1/executions").await;
+    assert_eq!(list.status, 200);
+    assert!(serde_json::from_str::<serde_json::Value>(&list.text).is_ok(), "{}", list.text);
     // A payload that a worker could not parse is refused.
     let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
     for wrong in [deep.as_str(), r#""\ud800""#, "1e999"] {

@@ -275,6 +275,13 @@ impl World {
         connection.execute_batch(&format!("BEGIN IMMEDIATE; {fill} COMMIT;")).unwrap();
     }
 
+    /// Makes the record of a run's first output one of files again.
+    pub fn forget_archive(&self, run: domain::id::RunId) {
+        let connection = rusqlite::Connection::open(self.folder.path().join("punctual.db"));
+        let forget = "UPDATE outputs SET frames = x'' WHERE run_id = ?1 AND number = 1";
+        assert_eq!(connection.unwrap().execute(forget, (run.0,)).unwrap(), 1);
+    }
+
     /// Takes a table of the store away, or gives it back.
     pub fn rename_table(&self, from: &str, to: &str) {
         let connection = rusqlite::Connection::open(self.folder.path().join("punctual.db"));
@@ -381,6 +388,11 @@ impl World {
                 folder.path().join("artifact-uploads"),
                 1 << 20,
                 Arc::new(now.clone()),
+            )
+            .unwrap(),
+            output_archive: server::OutputArchive::new(
+                blobs::BlobStore::in_folder(&folder.path().join("artifacts")).unwrap(),
+                folder.path().join("output-cache"),
             )
             .unwrap(),
             backups: Arc::new(agent::backup::NoBackups("the store of a test")),

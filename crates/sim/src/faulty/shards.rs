@@ -59,7 +59,7 @@ impl<S: Messages> Messages for FaultyStore<S> {
         held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
         settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
         lapsed_messages(limit: u32) -> Vec<Lapsed>;
-        cancel_message(queue: JobId, message: RunId, reason: &Reason) -> Cancelled;
+        cancel_message(queue: JobId, message: RunId, reason: &Reason, by: &str) -> Cancelled;
         queue_depths(queues: &[JobId]) -> Vec<QueueDepth>;
         forget_message_keys(limit: u32) -> u64;
     }

@@ -8,6 +8,7 @@ use domain::job::{Definition, JobState, Overlap};
 use domain::run::NewRun;
 use engine::{Backfill, Deletion, NewJob, Trigger};
 use jiff::{SignedDuration, Timestamp};
+use store::SYSTEM;
 
 use super::World;
 use crate::clock::SECOND;
@@ -41,17 +42,17 @@ impl World {
         };
         match self.random.weighted(&weights) {
             0 => self.run_command(index, format!("pause {name}"), async move {
-                node.pause_job(job).await.map(drop)
+                node.pause_job(job, SYSTEM).await.map(drop)
             }),
             1 => self.run_command(index, format!("resume {name}"), async move {
-                node.resume_job(job, None).await.map(drop)
+                node.resume_job(job, None, SYSTEM).await.map(drop)
             }),
             2 => self.ask_to_disable(index, node, job),
             3 => {
                 let cascade = self.random.percent(70);
                 let deletion = Deletion { cascade, ..Deletion::default() };
                 self.run_command(index, format!("delete {name}"), async move {
-                    node.delete_job(job, deletion).await.map(drop)
+                    node.delete_job(job, deletion, SYSTEM).await.map(drop)
                 });
             }
             4 => {
@@ -63,7 +64,7 @@ impl World {
                         // Without a next time nothing else would end a wait.
                         job.definition.dependency_timeout = Some(SignedDuration::from_secs(60));
                     };
-                    node.alter_job(job, edit).await.map(drop)
+                    node.alter_job(job, edit, SYSTEM).await.map(drop)
                 });
             }
             5 => {
@@ -73,7 +74,7 @@ impl World {
                         jobs::policies(&mut random, &mut job.definition);
                         jobs::class(&mut random, &mut job.definition, false);
                     };
-                    node.alter_job(job, edit).await.map(drop)
+                    node.alter_job(job, edit, SYSTEM).await.map(drop)
                 });
             }
             6 => self.ask_to_trigger(index, node, job, 1),
@@ -91,7 +92,7 @@ impl World {
                     let edit = |job: &mut domain::job::Job| {
                         job.definition = jobs::definition(&mut random, now, &others);
                     };
-                    node.alter_job(job, edit).await.map(drop)
+                    node.alter_job(job, edit, SYSTEM).await.map(drop)
                 });
             }
         }
@@ -100,7 +101,7 @@ impl World {
     /// A client disables a job.
     pub(super) fn ask_to_disable(&mut self, index: usize, node: Arc<SimNode>, job: JobId) {
         let name = format!("disable {}", self.trace.job(job));
-        self.run_command(index, name, async move { node.disable_job(job).await.map(drop) });
+        self.run_command(index, name, async move { node.disable_job(job, SYSTEM).await.map(drop) });
     }
 
     fn run_command(
@@ -141,7 +142,7 @@ impl World {
         let state = if enabled { JobState::Enabled } else { JobState::Disabled };
         let job = NewJob { tenant, owner: UserId::ADMIN, name: name.clone(), definition, state };
         self.run_command(index, format!("create {name}"), async move {
-            node.create_job(job).await.map(drop)
+            node.create_job(job, SYSTEM).await.map(drop)
         });
     }
 
@@ -176,7 +177,7 @@ impl World {
         let back = self.random.below(newest) as usize;
         let run = self.runs[self.runs.len() - 1 - back];
         self.run_command(index, format!("cancel {}", self.trace.run(run)), async move {
-            node.cancel_run(run, "cancelled by a client").await.map(drop)
+            node.cancel_run(run, "cancelled by a client", SYSTEM).await.map(drop)
         });
     }
 

@@ -3,7 +3,7 @@
 use domain::bucket::Buckets;
 use domain::cluster::NodeState;
 use jiff::SignedDuration;
-use store::{Cluster, NodeControl, Store};
+use store::{Cluster, NodeControl, SYSTEM, Store};
 
 use super::World;
 use crate::clock::SECOND;
@@ -90,7 +90,8 @@ impl World {
     fn resume_nodes(&mut self) {
         let nodes = self.runtime.block_on(self.store.nodes()).unwrap_or_default();
         for node in nodes.iter().filter(|node| node.state == NodeState::Draining) {
-            let steered = self.runtime.block_on(self.store.steer(node.id, NodeControl::Resume));
+            let steered =
+                self.runtime.block_on(self.store.steer(node.id, NodeControl::Resume, SYSTEM));
             self.note(&format!("{} is resumed: {steered:?}", node.info.name));
         }
     }

@@ -1,6 +1,6 @@
 //! The faults of machines and clocks.
 
-use store::{Cluster, NodeControl};
+use store::{Cluster, NodeControl, SYSTEM};
 
 use super::World;
 use crate::clock::SECOND;
@@ -117,7 +117,7 @@ impl World {
     fn drain(&mut self, index: usize) {
         let Some(node) = self.machines[index].node.as_ref().map(|node| node.id()) else { return };
         let steer = if self.random.percent(50) { NodeControl::Drain } else { NodeControl::Resume };
-        let steered = self.runtime.block_on(self.store.steer(node, steer));
+        let steered = self.runtime.block_on(self.store.steer(node, steer, SYSTEM));
         self.note(&format!("m{index} {steer:?}: {steered:?}"));
     }
 

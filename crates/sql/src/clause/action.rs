@@ -233,5 +233,6 @@ fn backup(reader: &mut Reader<'_>) -> Result<ActionClause> {
         false => None,
     };
     let outputs = !reader.eat(&["WITHOUT", "OUTPUTS"]);
-    Ok(ActionClause::Backup { target, keep, outputs })
+    let artifacts = reader.eat(&["WITH", "ARTIFACTS"]);
+    Ok(ActionClause::Backup { target, keep, outputs, artifacts })
 }

@@ -1,16 +1,11 @@
 //! Parsers of the clauses with one value.
 
 use domain::calendar::Shift;
-use domain::cluster::Class;
 use domain::dependency::DependencyRule;
-use domain::job::{
-    DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion, OnCompletion, OnLost, Overlap,
-    Retention,
-};
+use domain::job::{DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion, OnLost, Retention};
 use domain::partition::Rows;
 use domain::pool::PoolUse;
 use domain::queue::KeepCompleted;
-use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
 use super::action::json;
@@ -30,38 +25,10 @@ macro_rules! durations {
 durations! {
     retry_backoff RetryBackoff;
     max_backoff MaxBackoff;
-    timeout Timeout;
-    grace_period GracePeriod;
-    jitter Jitter;
 }
 
-macro_rules! optional_durations {
-    ($($name:ident $clause:ident;)*) => {
-        $(pub(super) fn $name(reader: &mut Reader<'_>) -> Result<Clause> {
-            let none = reader.eat_none();
-            Ok(Clause::$clause(if none { None } else { Some(reader.duration()?.value) }))
-        })*
-    };
-}
-
-optional_durations! {
-    dependency_timeout DependencyTimeout;
-    start_deadline StartDeadline;
-}
-
-macro_rules! numbers {
-    ($($name:ident $clause:ident $what:literal;)*) => {
-        $(pub(super) fn $name(reader: &mut Reader<'_>) -> Result<Clause> {
-            Ok(Clause::$clause(reader.whole($what)?.value))
-        })*
-    };
-}
-
-numbers! {
-    max_retries MaxRetries "a whole number of retries";
-    max_catch_up MaxCatchUp "a whole number of runs";
-    concurrency Concurrency "a whole number of runs";
-    priority Priority "a number from 0 to 9";
+pub(super) fn max_retries(reader: &mut Reader<'_>) -> Result<Clause> {
+    Ok(Clause::MaxRetries(reader.whole("a whole number of retries")?.value))
 }
 
 pub(super) fn backoff_multiplier(reader: &mut Reader<'_>) -> Result<Clause> {
@@ -72,36 +39,13 @@ pub(super) fn retry_jitter(reader: &mut Reader<'_>) -> Result<Clause> {
     Ok(Clause::RetryJitter(reader.decimal("a number from 0 to 1")?.value))
 }
 
-macro_rules! words {
-    ($($name:ident $clause:ident [$($word:literal $value:expr),*];)*) => {
-        $(pub(super) fn $name(reader: &mut Reader<'_>) -> Result<Clause> {
-            Ok(Clause::$clause(reader.one_of(&[$(($word, $value)),*])?.value))
-        })*
-    };
-}
-
-words! {
-    class Class [
-        "LOCAL_SAFE" Class::LocalSafe,
-        "LEADER_ONLY" Class::LeaderOnly,
-        "QUORUM_REQUIRED" Class::QuorumRequired
+pub(super) fn state(reader: &mut Reader<'_>) -> Result<Clause> {
+    let words = [
+        ("ENABLED", JobState::Enabled),
+        ("DISABLED", JobState::Disabled),
+        ("PAUSED", JobState::Paused),
     ];
-    catch_up CatchUp [
-        "NONE" CatchUpPolicy::None, "LAST" CatchUpPolicy::Last, "ALL" CatchUpPolicy::All
-    ];
-    overlap Overlap [
-        "ALLOW" Overlap::Allow,
-        "SKIP" Overlap::Skip,
-        "QUEUE" Overlap::Queue,
-        "CANCEL_PREVIOUS" Overlap::CancelPrevious
-    ];
-    on_completion OnCompletion [
-        "PRESERVE" OnCompletion::Preserve, "DROP" OnCompletion::Drop
-    ];
-    exactly_once ExactlyOnce ["TRUE" true, "FALSE" false];
-    state State [
-        "ENABLED" JobState::Enabled, "DISABLED" JobState::Disabled, "PAUSED" JobState::Paused
-    ];
+    Ok(Clause::State(reader.one_of(&words)?.value))
 }
 
 macro_rules! states {
@@ -129,12 +73,11 @@ macro_rules! names {
 
 names! {
     queue Queue "the name of a queue";
-    run_as RunAs "the name of a role";
     database Database "the name of a database";
 }
 
 pub(super) fn on_lost(reader: &mut Reader<'_>) -> Result<Clause> {
-    let words = [("RETRY", OnLost::Retry), ("FAIL", OnLost::Fail), ("ASK", OnLost::Ask)];
+    let words = OnLost::ALL.map(|policy| (policy.name(), policy));
     let then = reader.one_of(&words)?.value;
     if then != OnLost::Ask {
         return Ok(Clause::OnLost(then, None));
@@ -163,20 +106,6 @@ pub(super) fn pool(reader: &mut Reader<'_>) -> Result<Clause> {
         false => 1,
     };
     Ok(Clause::Pool(Some(PoolUse { name, weight })))
-}
-
-pub(super) fn description(reader: &mut Reader<'_>) -> Result<Clause> {
-    let none = reader.eat_none();
-    Ok(Clause::Description(if none { None } else { Some(reader.text("a text in quotes")?.value) }))
-}
-
-pub(super) fn tags(reader: &mut Reader<'_>) -> Result<Clause> {
-    if reader.eat_none() {
-        return Ok(Clause::Tags(Vec::new()));
-    }
-    let tag = |reader: &mut Reader<'_>| Ok(reader.text_or_name("a tag")?.value);
-    let is_bare_list = !reader.is_sign(0, &Token::LParen);
-    Ok(Clause::Tags(if is_bare_list { reader.list(tag)? } else { reader.in_parentheses(tag)? }))
 }
 
 pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {

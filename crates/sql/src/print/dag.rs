@@ -1,11 +1,10 @@
 //! The clauses of a DAG and its steps.
 
-use domain::action::{Action, ProcedureAction, SqlAction};
 use domain::dag::{ApprovalAnswer, Dag, ForEach, MinSuccess, OnStepFailure, Step, StepWork};
 use domain::job::RetryPolicy;
 use serde_json::Value;
 
-use super::{action, duration, pairs, partition, retry_clauses, value};
+use super::{action, database, duration, pairs, partition, retry_clauses, value};
 use crate::clause::structure_of;
 use crate::name::{quoted, text};
 use crate::parse::{TRIGGER_RULES, is_expression};
@@ -57,13 +56,8 @@ pub(super) fn step(step: &Step, retry: &RetryPolicy) -> String {
     parts.extend(step.timeout.map(|timeout| format!("TIMEOUT = {}", duration(timeout))));
     parts.extend(step.priority.map(|priority| format!("PRIORITY = {priority}")));
     parts.extend(step.result_bytes.map(|bytes| format!("RESULT_BYTES = {bytes}")));
-    if let StepWork::Action {
-        action:
-            Action::Sql(SqlAction { database: Some(name), .. })
-            | Action::Procedure(ProcedureAction { database: Some(name), .. }),
-    } = &step.work
-    {
-        parts.push(format!("DATABASE = {}", quoted(name)));
+    if let StepWork::Action { action } = &step.work {
+        parts.extend(database(action).map(|name| format!("DATABASE = {}", quoted(name))));
     }
     parts.extend(step.description.as_ref().map(|it| format!("DESCRIPTION = {}", text(it))));
     parts.extend(step.on_failure.as_ref().map(|it| format!("ON FAILURE DO {}", work(it))));

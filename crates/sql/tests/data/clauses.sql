@@ -74,6 +74,7 @@ CREATE JOB a AS ARTIFACT 'sync@latest' ENTRYPOINT 'bin/sync' FLOATING ARGS ('-v'
 CREATE JOB a AS HTTP 'put https://example.org/x?a=1' HEADERS ('Content-Type' = 'text/plain', Authorization = 'Bearer ${secrets.TOKEN}') BODY 'hello' EXPECT (2, 404);
 CREATE JOB a AS HTTP 'https://example.org/hook' BODY JSON '{"a": [1, 2]}';
 CREATE JOB a AS BACKUP TO nightly KEEP 7 WITHOUT OUTPUTS;
+CREATE JOB a AS BACKUP TO nightly WITHOUT OUTPUTS WITH ARTIFACTS;
 CREATE JOB a AS BACKUP CLUSTER TO 'off site';
 CREATE JOB a DATABASE = 'ware house' AS $$
   -- statements; of a database

@@ -3,7 +3,11 @@
 use std::path::Path;
 
 fn page() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");
+    page_of("sql.md")
+}
+
+fn page_of(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -23,11 +27,14 @@ fn examples_of_the_reference_are_read() {
 /// The table of clauses matches the code.
 #[test]
 fn the_table_of_clauses_is_the_one_in_force() {
-    let page = page();
-    for rule in sql::RULES {
+    let (page, fields) = (page(), page_of("job-fields.md"));
+    for rule in sql::RULES.iter() {
         let row = format!("| `{}` | `{}` |", rule.name(), rule.form.replace('|', "\\|"));
         let row = row.replace("| `` |", "| |");
-        assert!(page.contains(&row), "docs/sql.md must contain the row\n{row}");
+        // The page of job fields has the rows of simple fields, of which this page may say more.
+        let is_elsewhere = !page.contains(&format!("| `{}` |", rule.name()))
+            && fields.contains(&format!("`{} {}`", rule.name(), rule.form.replace('|', "\\|")));
+        assert!(page.contains(&row) || is_elsewhere, "docs/sql.md must contain the row\n{row}");
     }
     for clause in sql::QUEUE_CLAUSES {
         assert!(page.contains(&format!("| `{clause}` | `")), "docs/sql.md has no row of {clause}");

@@ -111,12 +111,12 @@ fn timeout_defaults_to_that_of_the_action() {
     }
 }
 
-/// Every clause and every first word of a statement has an example.
+/// Every clause with a syntax of its own and every first word of a statement has an example.
 #[test]
 fn nothing_is_without_an_example() {
     let text: String = examples("clauses.sql").into_iter().map(|(_, text)| text + "\n").collect();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    for rule in sql::RULES {
+    for rule in sql::RULES.iter().filter(|rule| rule.has_own_syntax()) {
         assert!(text.contains(&rule.name()), "no example of {}", rule.name());
     }
     for clause in sql::DAG_CLAUSES.iter().chain(sql::STEP_CLAUSES) {

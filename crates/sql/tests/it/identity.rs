@@ -7,18 +7,18 @@ use domain::action::{
     ProcedureAction, QueueAction, QueueMetric, SqlAction,
 };
 use domain::calendar::{CalendarMode, CalendarUse, Shift};
-use domain::cluster::{Class, Labels};
+use domain::cluster::Labels;
 use domain::dependency::DependencyRule;
 use domain::id::JobId;
 use domain::job::{
-    Definition, Dependency, DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion,
-    OnCompletion, OnLost, Overlap, Retention, RetryPolicy, When,
+    Definition, Dependency, DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion, OnLost,
+    Policy, PolicyKind, PolicyValue, Retention, RetryPolicy, When, policies,
 };
 use domain::parameter::ParameterRule;
 use domain::partition::{Parameters, Partition, Rows};
 use domain::pool::PoolUse;
 use domain::queue::KeepCompleted;
-use domain::schedule::{CatchUpPolicy, DstPolicy, GapRule, OverlapRule};
+use domain::schedule::{DstPolicy, GapRule, OverlapRule};
 use jiff::{SignedDuration, Timestamp};
 use proptest::option;
 use proptest::prelude::*;
@@ -142,8 +142,11 @@ fn action() -> impl Strategy<Value = Action> {
             Action::Http(HttpAction { endpoint, method, headers, body, expected_status })
         },
     );
-    let backup = (text(), option::of(1_u32..100), any::<bool>())
-        .prop_map(|(target, keep, outputs)| Action::Backup(BackupAction { target, keep, outputs }));
+    let backup = (text(), option::of(1_u32..100), any::<bool>(), any::<bool>()).prop_map(
+        |(target, keep, outputs, artifacts)| {
+            Action::Backup(BackupAction { target, keep, outputs, artifacts })
+        },
+    );
     let payload = prop_oneof![json(), text().prop_map(Value::String)];
     let queue = (text(), payload, text(), option::of(0_u8..10), any::<bool>()).prop_map(
         |(queue, message, workspace, priority, awaits)| {
@@ -260,61 +263,58 @@ fn parameter_rules() -> impl Strategy<Value = Vec<ParameterRule>> {
 
 prop_compose! {
     fn definition()(
-        (description, when, action, run_as, retry, timeout, grace_period)
-            in (option::of(text()), when().boxed(), action().boxed(), option::of(name()), retry().boxed(), length(), length()),
-        (catch_up, max_catch_up, start_deadline, overlap, concurrency, jitter, priority) in (
-            select(vec![CatchUpPolicy::None, CatchUpPolicy::Last, CatchUpPolicy::All]),
-            any::<u32>(),
-            option::of(length()),
-            select(vec![Overlap::Allow, Overlap::Skip, Overlap::Queue, Overlap::CancelPrevious]),
-            option::of(any::<u32>()),
-            length(),
-            any::<u8>(),
-        ),
-        (on_completion, (on_lost, lost_question), depends_on, dependency_timeout, tags, retention) in (
-            select(vec![OnCompletion::Preserve, OnCompletion::Drop]),
+        (when, action, retry) in (when().boxed(), action().boxed(), retry().boxed()),
+        ((on_lost, lost_question), depends_on, rule, retention) in (
             on_lost(),
             dependencies(),
-            option::of(length()),
-            prop::collection::vec(text(), 0..3),
+            select(DependencyRule::ALL.to_vec()),
             prop::array::uniform3(option::of(any::<u32>())),
         ),
-        (class, run_on) in (select(Class::ALL.to_vec()), map().boxed()),
+        keep_completed in select(vec![None, Some(KeepCompleted::None), Some(KeepCompleted::Sample(10))]),
+        run_on in map().boxed(),
         (partition, parameters) in (option::of(partition()).boxed(), parameters().boxed()),
         calendars in calendars().boxed(),
         (pool, parameter_rules) in (option::of(pool()).boxed(), parameter_rules().boxed()),
+        simple in simple(),
     ) -> Definition {
-        Definition {
-            description, when, action, run_as, retry, timeout, grace_period, catch_up, max_catch_up,
-            start_deadline, overlap, concurrency, jitter, priority, on_completion, on_lost,
-            dependency_rule: match priority % 3 {
-                0 if !depends_on.is_empty() => DependencyRule::Any,
-                _ => DependencyRule::All,
-            },
-            depends_on, dependency_timeout, tags,
-            retention: Retention {
-                days: retention[0],
-                failed_days: retention[1],
-                keep_last: retention[2],
-                keep_completed: match priority % 4 {
-                    0 => Some(KeepCompleted::Sample(10)),
-                    1 => Some(KeepCompleted::None),
-                    _ => None,
-                },
-            },
-            class,
+        let [days, failed_days, keep_last] = retention;
+        let mut definition = Definition {
+            when, action, retry, on_lost, lost_question,
+            dependency_rule: if depends_on.is_empty() { DependencyRule::All } else { rule },
+            depends_on,
+            retention: Retention { days, failed_days, keep_last, keep_completed },
             run_on: Labels(run_on),
-            partition,
-            parameters,
-            queue: None,
-            calendars,
-            paused_by: None,
-            pool,
-            parameter_rules,
-            lost_question,
-            exactly_once: priority % 2 == 0,
-            dag: None,
+            partition, parameters, calendars, pool, parameter_rules,
+            ..Definition::default()
+        };
+        for (policy, value) in simple {
+            assert!((policy.set)(&mut definition, value));
         }
+        definition
+    }
+}
+
+/// Values of all fields whose clause follows from the table of job fields.
+fn simple() -> impl Strategy<Value = Vec<(&'static Policy, PolicyValue)>> {
+    let simple = policies().filter(|(field, _)| !field.has_own_sql);
+    simple
+        .map(|(_, policy)| policy_value(policy).prop_map(move |value| (policy, value)))
+        .collect::<Vec<_>>()
+}
+
+fn policy_value(policy: &Policy) -> BoxedStrategy<PolicyValue> {
+    let value = match policy.kind {
+        PolicyKind::Word(kind) => select(kind.words).prop_map(PolicyValue::Word).boxed(),
+        PolicyKind::Duration => length().prop_map(PolicyValue::Duration).boxed(),
+        PolicyKind::Count(limit) => (0..=limit).prop_map(PolicyValue::Count).boxed(),
+        PolicyKind::Text if policy.noun.is_empty() => text().prop_map(PolicyValue::Text).boxed(),
+        PolicyKind::Text => name().prop_map(PolicyValue::Text).boxed(),
+        PolicyKind::Flag => any::<bool>().prop_map(PolicyValue::Flag).boxed(),
+        PolicyKind::List => prop::collection::vec(text(), 0..3).prop_map(PolicyValue::List).boxed(),
+    };
+    match policy.is_optional {
+        true => prop_oneof![Just(PolicyValue::Absent), value].boxed(),
+        false => value,
     }
 }
 

@@ -70,7 +70,9 @@ CREATE TABLE jobs (
     updated_at bigint NOT NULL,
     -- The last fence that had been handed out when the job was last changed.
     changed_fence bigint,
-    owner_id uuid NOT NULL
+    owner_id uuid NOT NULL,
+    -- The only time of a one-time job.
+    once_at bigint
 );
 CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED';
 CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;

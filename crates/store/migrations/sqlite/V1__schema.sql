@@ -6,9 +6,11 @@ CREATE TABLE meta (
     fence INTEGER NOT NULL,
     clock INTEGER NOT NULL,
     -- The latest fencing token.
-    token INTEGER NOT NULL
+    token INTEGER NOT NULL,
+    -- The latest order that a row was given.
+    used_order INTEGER NOT NULL
 ) STRICT;
-INSERT INTO meta (one, fence, clock, token) VALUES (1, 0, 0, 0);
+INSERT INTO meta (one, fence, clock, token, used_order) VALUES (1, 0, 0, 0, 0);
 
 -- Times in which no scheduler was alive.
 CREATE TABLE outages (
@@ -62,7 +64,9 @@ CREATE TABLE jobs (
     next_run INTEGER,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
-    owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002'
+    owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002',
+    -- The latest fence when the job was changed.
+    changed_fence INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE UNIQUE INDEX jobs_name ON jobs (tenant_id, name) WHERE state <> 'DELETED';
 CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
@@ -109,7 +113,9 @@ CREATE TABLE last_ends (
     job_id BLOB PRIMARY KEY,
     outcome INTEGER NOT NULL,
     finished_at INTEGER NOT NULL,
-    succeeded_at INTEGER
+    succeeded_at INTEGER,
+    -- The latest fence at the last end.
+    fence INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- A run is written once, when it becomes known, and its end is a row of its own. What can still change is found through

@@ -1,4 +1,8 @@
--- A run that is about to start, if it has not ended, and how far the time of a tick is away (from ?3).
-SELECT seq, order_at, cancel_code IS NOT NULL, CASE WHEN origin IN (1, 2) AND scheduled_for > ?3 THEN scheduled_for - ?3 END
-FROM runs
-WHERE id = ?1 AND turn = ?2 AND NOT EXISTS (SELECT 1 FROM ends WHERE ends.seq = runs.seq)
+-- A run that is about to start, if it has not ended, how far the time of a tick is away (from ?3), and its job (?4), deleted
+-- or not.
+SELECT
+    r.seq, r.order_at, r.cancel_code IS NOT NULL,
+    CASE WHEN r.origin IN (1, 2) AND r.scheduled_for > ?3 THEN r.scheduled_for - ?3 END,
+    j.state, j.version
+FROM runs AS r LEFT JOIN jobs AS j ON j.id = ?4
+WHERE r.id = ?1 AND r.turn = ?2 AND NOT EXISTS (SELECT 1 FROM ends WHERE ends.seq = r.seq)

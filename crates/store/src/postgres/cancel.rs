@@ -9,20 +9,19 @@ use super::finish::Freed;
 use super::pipeline::{Pipeline, values};
 use super::row::{outcome, text};
 use super::{Shared, first};
-use crate::author::author;
 use crate::{Cancelled, Decided, Result, StoreError};
 
 /// How often a cancellation begins anew because the run began or ceased to wait meanwhile.
 const TRIES_MAX: u32 = 16;
 
 impl Shared {
-    pub(super) async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
+    pub(super) async fn cancel(&self, run: RunId, reason: &Reason, by: &str) -> Result<Cancelled> {
         for _ in 0..TRIES_MAX {
             // Whether a run waits for something other than its time.
             let sql = "SELECT wait <> 0 FROM runs WHERE id = $1";
             let found = self.query(sql, values![run.0]).await?;
             let waits = found.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(false);
-            if let Some(cancelled) = self.try_cancel(run, reason, waits).await? {
+            if let Some(cancelled) = self.try_cancel(run, reason, waits, by).await? {
                 return Ok(cancelled);
             }
         }
@@ -35,6 +34,7 @@ impl Shared {
         run: RunId,
         answer: LostAnswer,
         reason: &Reason,
+        by: &str,
     ) -> Result<Decided> {
         let decided = Decided::from_answer(answer);
         let ends = match decided {
@@ -46,7 +46,7 @@ impl Shared {
         pipeline.push(sql!("gate"), values![0_i64]);
         let values = values![run.0, ends, reason.code.name(), text(&reason.text)];
         let step = pipeline.push(sql!("run_decide"), values);
-        let by = text(&author()).into_owned();
+        let by = text(by).into_owned();
         let values = values![run.0, by, text(&reason.text), answer.name()];
         pipeline.push(sql!("audit_decide"), values);
         let mut freed = Freed::default();
@@ -70,6 +70,7 @@ impl Shared {
         run: RunId,
         reason: &Reason,
         waits: bool,
+        by: &str,
     ) -> Result<Option<Cancelled>> {
         let mut pipeline = Pipeline::default();
         if waits {
@@ -81,7 +82,7 @@ impl Shared {
         pipeline.push(sql!("gate"), values![0_i64]);
         let values = values![run.0, reason.code.name(), text(&reason.text), waits];
         let cancel = pipeline.push(sql!("run_cancel"), values);
-        let by = text(&author()).into_owned();
+        let by = text(by).into_owned();
         pipeline.push(sql!("audit_cancel"), values![run.0, by, text(&reason.text)]);
         let mut freed = Freed::default();
         if !run.is_part() {

@@ -17,7 +17,7 @@ use super::exchange::{fences, wanted};
 use super::pipeline::{Pipeline, values};
 use super::row::{claimed, signed, span_us, text, unsigned};
 use super::{PostgresStore, Shared, first, lock_of};
-use crate::author::author;
+use crate::author::SYSTEM;
 use crate::pools::{POOLS_CLEAR, POOLS_LOCK};
 use crate::records::Sql;
 use crate::{
@@ -130,11 +130,10 @@ impl Cluster for PostgresStore {
 
     async fn publish_policy(&self, node: NodeId, epoch: i64, policy: &str) -> Result<Option<u32>> {
         let details = serde_json::json!({ "name": POLICY, "value": policy }).to_string();
-        let by = text(&author()).into_owned();
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
         pipeline.push(sql!("leader_share"), values![]);
-        let values = values![node.0, epoch, text(policy), by, details];
+        let values = values![node.0, epoch, text(policy), SYSTEM, details];
         let leads = pipeline.push(sql!("policy_publish"), values);
         let sql = "SELECT version FROM settings WHERE name = $1";
         let version = pipeline.push(sql, values![POLICY]);
@@ -157,14 +156,19 @@ impl Cluster for PostgresStore {
         Ok(counted.try_get::<_, i64>(0)? == most)
     }
 
-    async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
+    async fn steer(
+        &self,
+        node: NodeId,
+        steer: NodeControl,
+        by: &str,
+    ) -> Result<NodeControlOutcome> {
         // How a node that is not gone stands to the cluster.
         let sql = "SELECT dead, name FROM nodes WHERE id = $1 AND gone_at IS NULL";
         let found = self.shared.query(sql, values![node.0]).await?;
         let Some(row) = found.first() else { return Ok(NodeControlOutcome::NotFound) };
         let name: String = row.try_get(1)?;
         let details = serde_json::json!({ "node": node.0, "name": name }).to_string();
-        let by = text(&author()).into_owned();
+        let by = text(by).into_owned();
         let values = values![node.0, steer.name(), by, details];
         if !self.shared.query(sql!("node_steer"), values).await?.is_empty() {
             return Ok(NodeControlOutcome::Done);

@@ -13,24 +13,27 @@ use super::pipeline::{Pipeline, values};
 use super::row::{signed, state_name, text, unsigned, us};
 use super::runs::push_fires;
 use super::versions;
-use crate::author::author;
 use crate::{Change, Changed, Prepared, RecordPlan, Result, StoreError};
 
 impl Shared {
     /// Changes go in waves: those that cannot touch each other share a transaction.
-    pub(super) async fn define(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+    pub(super) async fn define(&self, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
         let mut changed = Vec::with_capacity(changes.len());
         let mut rest = changes;
         while !rest.is_empty() {
             let (wave, after) = rest.split_at(wave_length(rest));
-            changed.extend(self.define_wave(wave).await?);
+            changed.extend(self.define_wave(wave, by).await?);
             rest = after;
         }
         Ok(changed)
     }
 
     /// Changes that share one transaction, which is refused unless each of them is made.
-    pub(super) async fn define_together(&self, changes: &[Change]) -> Result<Vec<Changed>> {
+    pub(super) async fn define_together(
+        &self,
+        changes: &[Change],
+        by: &str,
+    ) -> Result<Vec<Changed>> {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -38,7 +41,7 @@ impl Shared {
             let problem = "changes that happen together concern the same job or name";
             return Err(StoreError::Unavailable(problem.to_owned()));
         }
-        let Wave { mut pipeline, .. } = wave_of(changes)?;
+        let Wave { mut pipeline, .. } = wave_of(changes, by)?;
         let ids: Vec<Uuid> = changes.iter().map(|change| change.job.id.0).collect();
         pipeline.push(sql!("define_whole"), values![ids]);
         if pipeline.commit_guarded(&self.pool).await?.is_some() {
@@ -64,8 +67,8 @@ impl Shared {
         Ok(changes.iter().zip(found).zip(&reasons).map(answer).collect())
     }
 
-    async fn define_wave(&self, wave: &[Change]) -> Result<Vec<Changed>> {
-        let Wave { pipeline, creates, updates } = wave_of(wave)?;
+    async fn define_wave(&self, wave: &[Change], by: &str) -> Result<Vec<Changed>> {
+        let Wave { pipeline, creates, updates } = wave_of(wave, by)?;
         let answers = pipeline.commit(&self.pool).await?;
         let mut done: HashSet<Uuid> = HashSet::with_capacity(wave.len());
         for row in creates.into_iter().chain(updates).flat_map(|step| &answers[step]) {
@@ -105,7 +108,7 @@ struct Wave<'a> {
     updates: Option<usize>,
 }
 
-fn wave_of(wave: &[Change]) -> Result<Wave<'_>> {
+fn wave_of<'a>(wave: &'a [Change], by: &str) -> Result<Wave<'a>> {
     let mut pipeline = Pipeline::default();
     let follows = has_follow_up(wave);
     if follows {
@@ -117,8 +120,8 @@ fn wave_of(wave: &[Change]) -> Result<Wave<'_>> {
     if follows {
         follow_up(wave, &mut pipeline);
     }
-    audit(wave, &mut pipeline);
-    versions::keep(wave, &mut pipeline);
+    audit(wave, by, &mut pipeline);
+    versions::keep(wave, by, &mut pipeline);
     let plans: Vec<&RecordPlan> = wave.iter().filter_map(|change| change.plan.as_ref()).collect();
     if !plans.is_empty() {
         push_fires(plans, &mut pipeline);
@@ -151,7 +154,7 @@ fn write_tags<'a>(wave: &'a [Change], pipeline: &mut Pipeline<'a>) {
 }
 
 /// Adds the audit of the definitions: the statement selects those that were written.
-fn audit(wave: &[Change], pipeline: &mut Pipeline<'_>) {
+fn audit(wave: &[Change], by: &str, pipeline: &mut Pipeline<'_>) {
     let (mut jobs, mut versions) = (Vec::new(), Vec::new());
     let (mut created, mut details) = (Vec::new(), Vec::new());
     for change in wave {
@@ -160,7 +163,7 @@ fn audit(wave: &[Change], pipeline: &mut Pipeline<'_>) {
         created.push(change.expected.is_none());
         details.push(text(&change.audit_details()).into_owned());
     }
-    let by = text(&author()).into_owned();
+    let by = text(by).into_owned();
     pipeline.push(sql!("audit_jobs"), values![jobs, by, versions, created, details]);
 }
 
@@ -290,7 +293,7 @@ struct Columns<'a> {
     expected: Vec<i32>,
     ends: Vec<bool>,
     moves: Vec<bool>,
-    one_time: Vec<bool>,
+    once_at: Vec<Option<i64>>,
 }
 
 impl<'a> Columns<'a> {
@@ -325,7 +328,10 @@ impl<'a> Columns<'a> {
             columns.expected.push(signed(expected.unwrap_or_default()));
             columns.ends.push(*prepared != Prepared::Keep);
             columns.moves.push(*prepared == Prepared::Drop);
-            columns.one_time.push(job.definition.when.is_one_time());
+            columns.once_at.push(match job.definition.when {
+                When::At { at } => Some(us(at)),
+                _ => None,
+            });
         }
         Ok(Some(columns).filter(|columns| !columns.id.is_empty()))
     }
@@ -347,6 +353,7 @@ impl<'a> Columns<'a> {
                 self.created_at,
                 self.updated_at,
                 self.owner,
+                self.once_at,
             ],
         )
     }
@@ -368,7 +375,7 @@ impl<'a> Columns<'a> {
                 self.expected,
                 self.ends,
                 self.moves,
-                self.one_time,
+                self.once_at,
             ],
         )
     }

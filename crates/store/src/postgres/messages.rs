@@ -13,7 +13,6 @@ use super::end_alerts::EndAlerts;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, lane_of, outcome, signed, span_us, text, unsigned, us};
 use super::{PostgresStore, first};
-use crate::author::author;
 use crate::messages::{PROMOTE_MAX, until_token};
 use crate::{
     Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest,
@@ -228,6 +227,7 @@ impl Messages for PostgresStore {
         queue: JobId,
         message: RunId,
         reason: &Reason,
+        by: &str,
     ) -> Result<Cancelled> {
         let id = message.0;
         let verdict = Verdict::End {
@@ -250,7 +250,7 @@ impl Messages for PostgresStore {
         let mut ends = Ends::default();
         ends.push(&unleased, Outcome::Cancelled, Some(reason), false, false);
         let ended = ends.into_step(&mut pipeline, NodeId(Uuid::nil()));
-        let by = text(&author()).into_owned();
+        let by = text(by).into_owned();
         pipeline.push(sql!("audit_cancel"), values![id, by, text(&reason.text)]);
         let state = pipeline.push(sql!("message_state"), values![id, queue.0]);
         let mut answers = pipeline.commit(&self.shared.pool).await?;

@@ -7,7 +7,7 @@ use domain::cluster::{Labels, NodeRole};
 use domain::facts::Outage;
 use domain::fairness::Tier;
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::run::{ClaimedRun, Grant};
+use domain::run::{ClaimedRun, Grant, Wait};
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
@@ -22,7 +22,7 @@ use super::{Shared, first, lock_of};
 use crate::view::{GONE_KEPT_US, node_state};
 use crate::{
     Applied, Finish, Joined, LostRun, NodeInfo, NodeView, OUTAGES_MAX, Reaped, Renewed, Replaces,
-    Result, START_LOG_WAIT,
+    Result, START_LOG_WAIT, policy,
 };
 
 /// How long a renewal waits for claims that are under way.
@@ -290,9 +290,10 @@ impl Shared {
     }
 
     pub(super) async fn reap(&self, limit: u32) -> Result<Reaped> {
-        let look = self
-            .query_one(sql!("reap_due"), values![GONE_KEPT_US, span_us(START_LOG_WAIT)])
-            .await?;
+        // The waits that only a decision ends.
+        let decided = policy::waits(|it| !it.ends_with_time());
+        let values = values![GONE_KEPT_US, span_us(START_LOG_WAIT), decided.clone()];
+        let look = self.query_one(sql!("reap_due"), values).await?;
         let mut expired: Vec<Uuid> = look.try_get(0)?;
         let waited: bool = look.try_get(1)?;
         let (pooled, undecided): (bool, bool) = (look.try_get(3)?, look.try_get(4)?);
@@ -312,12 +313,14 @@ impl Shared {
             pipeline.push(sql!("waits_alone"), values![]);
             pipeline.push(sql!("gate"), values![0_i64]);
         }
-        let waited = waited.then(|| pipeline.push(sql!("run_wake_expired"), values![]));
+        let aside = policy::waits(Wait::stands_aside);
+        let waited = waited
+            .then(|| pipeline.push(sql!("run_wake_expired"), values![decided.clone(), aside]));
         let pooled = pooled.then(|| push_pools(&mut pipeline));
         pipeline.push(sql!("node_clear"), values![]);
         pipeline.push(sql!("node_forget"), values![GONE_KEPT_US]);
-        let undecided =
-            undecided.then(|| pipeline.push(sql!("run_undecided"), values![i64::from(limit)]));
+        let undecided = undecided
+            .then(|| pipeline.push(sql!("run_undecided"), values![i64::from(limit), decided]));
         let lost = pipeline.push(sql!("run_lost"), values![i64::from(limit)]);
         let mut answers = pipeline.commit(&self.pool).await?;
         let mut reaped = Reaped::default();

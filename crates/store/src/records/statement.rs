@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 /// Rows of one statement that [`Statement::of_rows`] makes.
 const ROWS: usize = 25;
 
 /// A parameter with its type; none stands for null.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Param {
     /// A number, or a time in microseconds.
     Int(Option<i64>),
@@ -89,6 +90,22 @@ pub enum Sql {
     },
 }
 
+/// The text for SQLite: only SQLite's writes are recorded as values.
+impl Serialize for Sql {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Sql::Common(sql) => sql.serialize(to),
+            Sql::Differs { sqlite, .. } => sqlite.serialize(to),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Sql {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(Sql::from)
+    }
+}
+
 impl From<&'static str> for Sql {
     fn from(sql: &'static str) -> Self {
         Sql::Common(Cow::Borrowed(sql))
@@ -102,7 +119,7 @@ impl From<String> for Sql {
 }
 
 /// One statement with its parameters and its expected result.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Statement {
     sql: Sql,
     params: Vec<Param>,

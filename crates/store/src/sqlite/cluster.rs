@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::claim;
 use super::writer::Tx;
 use super::{SqliteStore, audit_log, nodes, shards, wake};
-use crate::author::author;
+use crate::author::SYSTEM;
 use crate::lane::{LANES, lane};
 use crate::{
     Acknowledgement, ClaimRequest, Cluster, NodeControl, NodeControlOutcome, NodeView, POLICY,
@@ -27,7 +27,7 @@ impl Cluster for SqliteStore {
         if leadership.node.is_some() {
             return Ok(leadership);
         }
-        self.writer.write(move |tx| take_leadership(tx, node)).await
+        self.writer.take_leadership(node).await
     }
 
     async fn leadership(&self) -> Result<Leadership> {
@@ -35,7 +35,7 @@ impl Cluster for SqliteStore {
     }
 
     async fn resign(&self, node: NodeId, epoch: i64) -> Result<bool> {
-        self.writer.write(move |tx| resign(tx, node, epoch)).await
+        self.writer.resign(node, epoch).await
     }
 
     async fn claim_placed(
@@ -48,7 +48,7 @@ impl Cluster for SqliteStore {
         if self.read(|connection| Ok(claim::lanes(connection, true)?.is_empty())).await? {
             return Ok(Vec::new());
         }
-        self.writer.write(move |tx| claim_placed(tx, node, epoch, want)).await
+        self.writer.claim_placed(node, epoch, want).await
     }
 
     async fn acknowledge_runs(&self, node: NodeId) -> Result<u64> {
@@ -56,7 +56,7 @@ impl Cluster for SqliteStore {
         if !self.read(waits).await? {
             return Ok(0);
         }
-        let woken = self.writer.write(move |tx| acknowledge(tx, node)).await?;
+        let woken = self.writer.acknowledge_runs(node).await?;
         if woken > 0 {
             self.changed.notify_waiters();
         }
@@ -75,7 +75,7 @@ impl Cluster for SqliteStore {
         if !self.read(wake::has_pool_line).await? {
             return Ok(0);
         }
-        let woken = self.writer.write(|tx| wake::pools(tx)).await?;
+        let woken = self.writer.wake_pools().await?;
         if woken > 0 {
             self.changed.notify_waiters();
         }
@@ -91,29 +91,7 @@ impl Cluster for SqliteStore {
     }
 
     async fn publish_policy(&self, node: NodeId, epoch: i64, policy: &str) -> Result<Option<u32>> {
-        let (policy, by) = (policy.to_owned(), author());
-        self.writer
-            .write(move |tx| {
-                if leadership(tx.connection)? != (Leadership { epoch, node: Some(node) }) {
-                    return Ok(None);
-                }
-                // The cluster policy, if it has changed.
-                let sql = "INSERT INTO settings (name, value, version, changed_at)
-                           VALUES ('cluster.policy', ?1, 1, ?2)
-                           ON CONFLICT (name) DO UPDATE
-                           SET value = ?1, version = version + 1, changed_at = ?2
-                           WHERE value <> ?1";
-                let mut publish = tx.connection.prepare_cached(sql)?;
-                if publish.execute((&policy, tx.now_us()))? > 0 {
-                    let details = serde_json::json!({ "name": POLICY, "value": policy });
-                    let event = of_cluster(by, Kind::SettingChanged, "DONE", &details);
-                    audit_log::insert(tx, &event)?;
-                }
-                let sql = "SELECT version FROM settings WHERE name = ?1";
-                let mut version = tx.connection.prepare_cached(sql)?;
-                Ok(Some(version.query_row((POLICY,), |row| row.get(0))?))
-            })
-            .await
+        self.writer.publish_policy(node, epoch, policy.to_owned()).await
     }
 
     async fn schedulers(&self) -> Result<Vec<NodeId>> {
@@ -139,9 +117,13 @@ impl Cluster for SqliteStore {
         .await
     }
 
-    async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
-        let by = author();
-        self.writer.write(move |tx| steer_node(tx, node, steer, by)).await
+    async fn steer(
+        &self,
+        node: NodeId,
+        steer: NodeControl,
+        by: &str,
+    ) -> Result<NodeControlOutcome> {
+        self.writer.steer(node, steer, by.to_owned()).await
     }
 }
 
@@ -156,7 +138,7 @@ pub(super) fn leadership(connection: &Connection) -> Result<Leadership> {
     Ok(leadership)
 }
 
-fn take_leadership(tx: &mut Tx<'_>, node: NodeId) -> Result<Leadership> {
+pub(super) fn take_leadership(tx: &mut Tx<'_>, node: NodeId) -> Result<Leadership> {
     // Another writer may have been faster since this was read.
     if leadership(tx.connection)?.node.is_none() {
         tx.connection.prepare_cached(sql!("leader_take"))?.execute((node.0, tx.now_us()))?;
@@ -164,7 +146,7 @@ fn take_leadership(tx: &mut Tx<'_>, node: NodeId) -> Result<Leadership> {
     leadership(tx.connection)
 }
 
-fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
+pub(super) fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
     for held in tx.holdings().of_node(node) {
         // The placement request of a run, if it has one. A placement has ?2 lanes.
         let sql = "SELECT p.words FROM runs AS r JOIN places AS p ON p.id = r.lane / ?2
@@ -202,7 +184,7 @@ fn offer(connection: &Connection, node: NodeId, epoch: Option<i64>) -> Result<Op
     Ok(Some(offer))
 }
 
-fn claim_placed(
+pub(super) fn claim_placed(
     tx: &mut Tx<'_>,
     node: NodeId,
     epoch: Option<i64>,
@@ -266,7 +248,7 @@ pub(super) fn quorum(connection: &Connection, run: RunId) -> Result<Quorum> {
     })?)
 }
 
-fn acknowledge(tx: &mut Tx<'_>, node: NodeId) -> Result<u64> {
+pub(super) fn acknowledge(tx: &mut Tx<'_>, node: NodeId) -> Result<u64> {
     let leadership = leadership(tx.connection)?;
     if leadership.node.is_none() || !nodes::is_scheduler(tx.connection, node)? {
         return Ok(0);
@@ -286,11 +268,36 @@ fn acknowledge(tx: &mut Tx<'_>, node: NodeId) -> Result<u64> {
     Ok(woken)
 }
 
-fn steer_node(
+pub(super) fn publish_policy(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    epoch: i64,
+    policy: &str,
+) -> Result<Option<u32>> {
+    if leadership(tx.connection)? != (Leadership { epoch, node: Some(node) }) {
+        return Ok(None);
+    }
+    // The cluster policy, if it has changed.
+    let sql = "INSERT INTO settings (name, value, version, changed_at)
+               VALUES ('cluster.policy', ?1, 1, ?2)
+               ON CONFLICT (name) DO UPDATE
+               SET value = ?1, version = version + 1, changed_at = ?2
+               WHERE value <> ?1";
+    let mut publish = tx.connection.prepare_cached(sql)?;
+    if publish.execute((policy, tx.now_us()))? > 0 {
+        let details = serde_json::json!({ "name": POLICY, "value": policy });
+        audit_log::insert(tx, &of_cluster(SYSTEM, Kind::SettingChanged, "DONE", &details))?;
+    }
+    let sql = "SELECT version FROM settings WHERE name = ?1";
+    let mut version = tx.connection.prepare_cached(sql)?;
+    Ok(Some(version.query_row((POLICY,), |row| row.get(0))?))
+}
+
+pub(super) fn steer(
     tx: &mut Tx<'_>,
     node: NodeId,
     steer: NodeControl,
-    by: String,
+    by: &str,
 ) -> Result<NodeControlOutcome> {
     // How a node that is not gone stands to the cluster.
     let sql = "SELECT dead, name FROM nodes WHERE id = ?1 AND gone_at IS NULL";
@@ -323,10 +330,10 @@ fn steer_node(
 }
 
 /// Something that concerns no tenant.
-fn of_cluster(actor: String, kind: Kind, outcome: &str, details: &serde_json::Value) -> Event {
+fn of_cluster(by: &str, kind: Kind, outcome: &str, details: &serde_json::Value) -> Event {
     Event {
         tenant: TenantId::CLUSTER,
-        actor,
+        actor: by.to_owned(),
         kind,
         job: None,
         run: None,

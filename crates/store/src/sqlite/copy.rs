@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use domain::artifact::ArchiveFacts;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
@@ -52,6 +53,30 @@ pub struct Revived {
     pub fence_before: i64,
     /// The counter of fences now.
     pub fence: i64,
+}
+
+/// Every version of an artifact in a database that is not deleted, of all tenants: name, version and
+/// archive, by name. Blocks.
+pub fn artifacts_in(path: &Path) -> Result<Vec<(String, u32, ArchiveFacts)>> {
+    let connection = Connection::open(path)?;
+    let sql = "SELECT name, version, digest, bytes, unpacked_bytes, entries FROM artifacts
+               WHERE deleted_at IS NULL ORDER BY name, version";
+    let mut query = connection.prepare(sql)?;
+    let mut rows = query.query(())?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let digest: String = row.get(2)?;
+        let unreadable = |_| StoreError::Unreadable("digest of an artifact".to_owned());
+        let number = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+        let archive = ArchiveFacts {
+            digest: digest.parse().map_err(unreadable)?,
+            bytes: number(3)?,
+            unpacked_bytes: number(4)?,
+            entries: number(5)?,
+        };
+        found.push((row.get(0)?, row.get(1)?, archive));
+    }
+    Ok(found)
 }
 
 /// Copies a database as it is now into a file that does not exist, and waits for the disk. Blocks.

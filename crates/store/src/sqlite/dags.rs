@@ -14,34 +14,12 @@ use crate::{Advance, Advanced, ClaimFor, DagRun, Dags, Result};
 
 impl Dags for SqliteStore {
     async fn begin_dags(&self, node: NodeId, runs: &[(Grant, DagRun)]) -> Result<Vec<bool>> {
-        let runs = runs.to_vec();
-        self.writer
-            .write(move |tx| {
-                let is_alive = nodes::is_alive(tx.connection, node)?;
-                let mut begun = Vec::with_capacity(runs.len());
-                for (grant, run) in &runs {
-                    let held = tx.holdings().of_grant(node, *grant);
-                    let is_held = is_alive && held.is_some_and(|held| !held.cancelled);
-                    begun.push(is_held && insert_header(tx.connection, run)?);
-                }
-                Ok(begun)
-            })
-            .await
+        self.writer.begin_dags(node, runs.to_vec()).await
     }
 
     async fn repeat_dag(&self, new: &NewRun, run: &DagRun, adopted: &[StepRecord]) -> Result<bool> {
-        let (new, run, adopted) = (new.clone(), run.clone(), adopted.to_vec());
-        let recorded = self
-            .writer
-            .write(move |tx| {
-                if !runs::submit_one(tx, &new)? {
-                    return Ok(false);
-                }
-                insert_header(tx.connection, &run)?;
-                write_records(tx.connection, &[(run.run, adopted.as_slice())])?;
-                Ok(true)
-            })
-            .await?;
+        let (new, run) = (Box::new(new.clone()), Box::new(run.clone()));
+        let recorded = self.writer.repeat_dag(new, run, adopted.to_vec()).await?;
         if recorded {
             self.changed.notify_waiters();
         }
@@ -49,8 +27,7 @@ impl Dags for SqliteStore {
     }
 
     async fn advance(&self, batch: &[Advance], claim: Option<ClaimFor>) -> Result<Advanced> {
-        let copy = batch.to_vec();
-        let (advanced, left) = self.writer.write(move |tx| advance(tx, &copy, claim)).await?;
+        let (advanced, left) = self.writer.advance(batch.to_vec(), claim).await?;
         if left {
             self.changed.notify_waiters();
         }
@@ -95,8 +72,33 @@ fn insert_header(connection: &Connection, run: &DagRun) -> Result<bool> {
     Ok(connection.prepare_cached(sql)?.execute(values)? > 0)
 }
 
+pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, runs: &[(Grant, DagRun)]) -> Result<Vec<bool>> {
+    let is_alive = nodes::is_alive(tx.connection, node)?;
+    let mut begun = Vec::with_capacity(runs.len());
+    for (grant, run) in runs {
+        let held = tx.holdings().of_grant(node, *grant);
+        let is_held = is_alive && held.is_some_and(|held| !held.cancelled);
+        begun.push(is_held && insert_header(tx.connection, run)?);
+    }
+    Ok(begun)
+}
+
+pub(super) fn repeat(
+    tx: &mut Tx<'_>,
+    new: &NewRun,
+    run: &DagRun,
+    adopted: &[StepRecord],
+) -> Result<bool> {
+    if !runs::submit_one(tx, new)? {
+        return Ok(false);
+    }
+    insert_header(tx.connection, run)?;
+    write_records(tx.connection, &[(run.run, adopted)])?;
+    Ok(true)
+}
+
 /// Also returns whether there is something for a node to claim.
-fn advance(
+pub(super) fn advance(
     tx: &mut Tx<'_>,
     batch: &[Advance],
     claim: Option<ClaimFor>,

@@ -80,23 +80,20 @@ impl Claims {
 impl Look<'_> {
     fn facts_of(&mut self, question: &FactsFor, tokens: &Tokens) -> Result<StartFacts> {
         let grant = question.grant;
-        let live: Option<(i64, i64, bool, Option<i64>)> = self
+        type Live = (i64, i64, bool, Option<i64>, Option<String>, Option<u32>);
+        let live: Option<Live> = self
             .moment
             .prepare_cached(sql!("run_facts"))?
-            .query_row((grant.run.0, grant.turn, us(self.now)), |row| row.try_into())
+            .query_row((grant.run.0, grant.turn, us(self.now), question.job.0), |row| {
+                row.try_into()
+            })
             .optional()?;
-        let Some((seq, order_at, cancel_requested, early_by)) = live else {
+        let Some((seq, order_at, cancel_requested, early_by, state, version)) = live else {
             return Ok(StartFacts::default());
         };
         if !self.claims.list(self.moment, self.node, grant, seq)? {
             return Ok(StartFacts::default());
         }
-        let job: Option<(String, u32)> = self
-            .moment
-            .prepare_cached(sql!("job_state"))?
-            .query_row((question.job.0,), |row| Ok((row.get(0)?, row.get(2)?)))
-            .optional()?;
-        let (state, version) = job.unzip();
         let (mut before, mut elsewhere, mut undecided) = Default::default();
         if question.others {
             before = earlier(self.moment, question, order_at)?;
@@ -190,8 +187,8 @@ fn earlier(connection: &Connection, question: &FactsFor, order_at: i64) -> Resul
 
 fn upstream(connection: &Connection, job: JobId) -> Result<UpstreamFact> {
     let name: Option<String> = connection
-        .prepare_cached(sql!("job_state"))?
-        .query_row((job.0,), |row| row.get(1))
+        .prepare_cached("SELECT name FROM jobs WHERE id = ?1")?
+        .query_row((job.0,), |row| row.get(0))
         .optional()?;
     let mut fact =
         UpstreamFact { name: name.unwrap_or_else(|| job.to_string()), ..UpstreamFact::default() };

@@ -1,6 +1,7 @@
 //! The end of claims and of runs.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use domain::audit::AuditedRun;
 use domain::id::{JobId, NodeId};
@@ -20,7 +21,7 @@ use super::versions;
 use super::wake::{self, Freed, is_over};
 use super::writer::Tx;
 use crate::author::SYSTEM;
-use crate::{Applied, Finish, Result, StoreError, Verdict};
+use crate::{Applied, Finish, Result, StoreError, Verdict, policy};
 
 /// Results of ended claims.
 #[derive(Default)]
@@ -190,9 +191,24 @@ fn begin_to_wait(
 /// How many other runs of the job are at work, waiting as begun ones, or can be claimed, counted up
 /// to `most`. A run that waits for its backfill counts backfilled ones.
 fn active_beside(tx: &Tx<'_>, held: &Held, wait: Wait, most: i64) -> Result<i64> {
-    let mut query = tx.connection.prepare_cached(sql!("run_active_beside"))?;
+    // Other runs of a job whose time has come and that do not wait for others of the job, counted
+    // up to ?4. Only of the origin ?5, if there is one.
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT count(*) FROM (
+                 SELECT 1 FROM live AS l CROSS JOIN runs AS r ON r.seq = l.seq
+                 WHERE l.job_id = ?1 AND l.order_at <= ?2 AND l.id <> ?3 AND r.wait IN (0, {})
+                     AND r.origin NOT IN ({}) AND r.origin = coalesce(?5, r.origin)
+                 LIMIT ?4
+             )",
+            policy::list(&policy::waits(Wait::takes_place)),
+            policy::list(&policy::children())
+        )
+    });
+    let mut query = tx.connection.prepare_cached(&SQL)?;
     let origin = (wait == Wait::Backfill).then_some(Origin::Backfill as u8);
-    Ok(query.query_row((held.job.0, tx.order(), held.run.0, most, origin), |row| row.get(0))?)
+    Ok(query
+        .query_row((held.job.0, tx.latest_order(), held.run.0, most, origin), |row| row.get(0))?)
 }
 
 /// Releases a run to the queue unchanged.

@@ -225,6 +225,16 @@ impl Holdings {
         }
     }
 
+    /// A held run takes another kind of slot.
+    pub fn change_slot(&mut self, held: &Held, slot: SlotKind) {
+        let claim = self.claims.range_mut(..=held.fence).next_back();
+        if let Some(held) = claim.and_then(|(_, claim)| claim.find(held.fence)?.as_mut()) {
+            self.tenants.add(held, -1);
+            held.slot = slot;
+            self.tenants.add(held, 1);
+        }
+    }
+
     /// A claimed run has ended.
     pub fn close(&mut self, held: &Held) {
         let Some((id, claim)) = self.claims.range_mut(..=held.fence).next_back() else { return };
@@ -244,6 +254,9 @@ impl Holdings {
         let fresh = self.claims.iter_mut().rev().take_while(|(_, claim)| !claim.is_on_disk);
         for (id, claim) in fresh {
             claim.is_on_disk = true;
+            // The memory lists what the file lists.
+            self.listed -= claim.grants.len() - claim.open;
+            claim.grants.retain(|(_, held)| held.is_some());
             let Some(node) = claim.held().next().map(|held| held.node) else { continue };
             let grants = encode(claim.held());
             connection.prepare_cached(sql!("claim_insert"))?.execute((id, node.0, grants))?;

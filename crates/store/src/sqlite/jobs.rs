@@ -14,7 +14,7 @@ use super::row::{job, state_name, us};
 use super::wake;
 use super::writer::Tx;
 use super::{audit_log, runs, versions};
-use crate::lane::{LANES, lane, priority_of};
+use crate::lane::{LANES, lane, priority_of, slot_of};
 use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
 
 pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change], by: &str) -> Result<Vec<Changed>> {
@@ -110,6 +110,7 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
                     us(job.updated_at),
                     moves,
                     unplanned_until,
+                    tx.latest_number(),
                 ))? > 0;
             if !written {
                 return conflict(tx.connection, job.id);
@@ -156,7 +157,6 @@ fn conflict(connection: &Connection, job: JobId) -> Result<Changed> {
 /// Runs that wait by an old definition look again: all that wait for other jobs, and as many of
 /// the line as the job lets run now. The line of a deleted job has nothing to wait for.
 fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
-    tx.note_change(job.id);
     let deleted = job.state == JobState::Deleted;
     let line = if deleted { -1 } else { i64::from(job.definition.most_running(crate::LINE_WAKE)) };
     wake::line(tx, job.id, Wait::Overlap, line)?;
@@ -169,10 +169,11 @@ fn replace(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     let (place, slot) = (job.definition.place(), job.definition.action.slot_kind());
     // Runs of a job that have not ended, with their lanes, when they are due, and whether they
     // belong to a shard.
-    let sql = "SELECT l.seq, r.tenant_id, r.lane, r.due_at, r.shard <> '' FROM live AS l
+    let sql = "SELECT l.seq, r.tenant_id, r.lane, r.due_at, r.shard <> '', l.id FROM live AS l
                JOIN runs AS r ON r.seq = l.seq WHERE l.job_id = ?1";
     let mut query = tx.connection.prepare_cached(sql)?;
     let mut rows = query.query((job.id.0,))?;
+    let mut moved = Vec::new();
     while let Some(row) = rows.next()? {
         let (seq, tenant): (i64, Uuid) = (row.get(0)?, row.get(1)?);
         let (before, has_shard): (i64, bool) = (row.get(2)?, row.get(4)?);
@@ -191,6 +192,14 @@ fn replace(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
         // One that is held or waits is not in the queue, and gets there by its new lane.
         if tx.connection.prepare_cached(sql!("queue_delete"))?.execute(queued)? > 0 {
             tx.connection.prepare_cached(sql!("queue_enter"))?.execute((seq,))?;
+        } else if slot_of(before) != slot {
+            moved.push(RunId(row.get(5)?));
+        }
+    }
+    drop(rows);
+    for run in moved {
+        if let Some(held) = tx.holdings().of_run(run) {
+            tx.holdings().change_slot(&held, slot);
         }
     }
     Ok(())
@@ -239,6 +248,7 @@ fn recall_ends(connection: &Connection, job: JobId) -> Result<()> {
             outcome,
             finished_at,
             succeeded_at,
+            0,
         ))?;
     }
     Ok(())

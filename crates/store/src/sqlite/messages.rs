@@ -10,8 +10,7 @@ use uuid::Uuid;
 
 use super::row::{at, at_opt, us};
 use super::writer::Tx;
-use super::{SqliteStore, message_ends, rows, runs};
-use crate::author::author;
+use super::{SqliteStore, rows, runs};
 use crate::messages::{PROMOTE_MAX, refilled, share, state, until_token};
 use crate::{
     Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest,
@@ -25,20 +24,17 @@ impl Messages for SqliteStore {
         max_depth: Option<u64>,
         messages: &[NewMessage],
     ) -> Result<Sent> {
-        let messages = messages.to_vec();
-        let sent = self.writer.write(move |tx| send(tx, queue, max_depth, &messages)).await;
+        let sent = self.writer.send_messages(queue, max_depth, messages.to_vec()).await;
         self.changed.notify_waiters();
         sent
     }
 
     async fn lease_messages(&self, request: &LeaseRequest) -> Result<Leased> {
-        let request = request.clone();
-        self.writer.write(move |tx| lease(tx, &request)).await
+        self.writer.lease_messages(Box::new(request.clone())).await
     }
 
     async fn extend_leases(&self, leases: &[LeaseExtension]) -> Result<Vec<Option<Extended>>> {
-        let leases = leases.to_vec();
-        self.writer.write(move |tx| leases.iter().map(|it| extend(tx, it)).collect()).await
+        self.writer.extend_leases(leases.to_vec()).await
     }
 
     async fn ready_queues(&self, queues: &[JobId]) -> Result<Vec<JobId>> {
@@ -82,8 +78,7 @@ impl Messages for SqliteStore {
         node: NodeId,
         settled: &[SettledMessage],
     ) -> Result<Vec<Applied>> {
-        let settled = settled.to_vec();
-        let applied = self.writer.write(move |tx| message_ends::settle(tx, node, &settled)).await;
+        let applied = self.writer.settle_messages(node, settled.to_vec()).await;
         self.changed.notify_waiters();
         applied
     }
@@ -98,11 +93,10 @@ impl Messages for SqliteStore {
         queue: JobId,
         message: RunId,
         reason: &Reason,
+        by: &str,
     ) -> Result<Cancelled> {
-        let (reason, by) = (reason.clone(), author());
-        let cancel =
-            move |tx: &mut Tx<'_>| message_ends::cancel(tx, (queue, message), &reason, &by);
-        let cancelled = self.writer.write(cancel).await;
+        let (reason, by) = (reason.clone(), by.to_owned());
+        let cancelled = self.writer.cancel_message(queue, message, reason, by).await;
         self.changed.notify_waiters();
         cancelled
     }
@@ -116,16 +110,20 @@ impl Messages for SqliteStore {
     }
 
     async fn forget_message_keys(&self, limit: u32) -> Result<u64> {
-        self.writer
-            .write(move |tx| {
-                let mut forget = tx.connection.prepare_cached(sql!("message_key_forget"))?;
-                Ok(forget.execute((tx.now_us(), limit))? as u64)
-            })
-            .await
+        self.writer.forget_message_keys(limit).await
     }
 }
 
-fn extend(tx: &Tx<'_>, it: &LeaseExtension) -> Result<Option<Extended>> {
+pub(super) fn forget_keys(tx: &Tx<'_>, limit: u32) -> Result<u64> {
+    let mut forget = tx.connection.prepare_cached(sql!("message_key_forget"))?;
+    Ok(forget.execute((tx.now_us(), limit))? as u64)
+}
+
+pub(super) fn extend(tx: &Tx<'_>, leases: &[LeaseExtension]) -> Result<Vec<Option<Extended>>> {
+    leases.iter().map(|it| extend_one(tx, it)).collect()
+}
+
+fn extend_one(tx: &Tx<'_>, it: &LeaseExtension) -> Result<Option<Extended>> {
     let (time_limit, replaces) = it.time_limit.parts();
     let deadline = time_limit.map(|time| us(after(tx, time)));
     let mut extend = tx.connection.prepare_cached(sql!("message_extend"))?;
@@ -191,7 +189,7 @@ impl Message {
     }
 }
 
-fn send(
+pub(super) fn send(
     tx: &mut Tx<'_>,
     queue: JobId,
     max_depth: Option<u64>,
@@ -284,7 +282,7 @@ fn record(tx: &mut Tx<'_>, queue: JobId, new: &[&NewMessage]) -> Result<()> {
     Ok(())
 }
 
-fn lease(tx: &mut Tx<'_>, request: &LeaseRequest) -> Result<Leased> {
+pub(super) fn lease(tx: &mut Tx<'_>, request: &LeaseRequest) -> Result<Leased> {
     let (queue, now) = (request.queue.0, tx.now_us());
     let query = |sql| tx.connection.prepare_cached(sql);
     let found: Option<String> =

@@ -14,7 +14,7 @@ impl Records for SqliteStore {
         if transaction.statements().is_empty() {
             return Ok(Some(Vec::new()));
         }
-        self.writer.write(move |tx| apply(tx, transaction.statements())).await
+        self.writer.commit(transaction).await
     }
 
     async fn query_each(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>> {

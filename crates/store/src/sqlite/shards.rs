@@ -21,34 +21,14 @@ impl Shards for SqliteStore {
     }
 
     async fn assign(&self, node: NodeId, epoch: i64, moves: &[Move]) -> Result<Option<u64>> {
-        let moves = moves.to_vec();
-        self.writer
-            .write(move |tx| {
-                if leadership(tx.connection)? != (Leadership { epoch, node: Some(node) }) {
-                    return Ok(None);
-                }
-                let mut assign = tx.connection.prepare_cached(sql!("shard_assign"))?;
-                let mut moved = 0;
-                for step in &moves {
-                    let to = step.to.map(|to| to.0);
-                    let values = (step.shard.0, to, step.fence, epoch, tx.now_us());
-                    moved += assign.execute(values)? as u64;
-                }
-                Ok(Some(moved))
-            })
-            .await
+        self.writer.assign(node, epoch, moves.to_vec()).await
     }
 
     async fn split_run(&self, run: ParentRun<'_>, parts: &[NewRun]) -> Result<bool> {
         let copy = parts.to_vec();
         let split = match run {
-            ParentRun::Held(node, grant) => {
-                self.writer.write(move |tx| split_held(tx, node, grant, &copy)).await?
-            }
-            ParentRun::New(run) => {
-                let run = run.clone();
-                self.writer.write(move |tx| split_new(tx, &run, &copy)).await?
-            }
+            ParentRun::Held(node, grant) => self.writer.split_held(node, grant, copy).await?,
+            ParentRun::New(run) => self.writer.split_new(Box::new(run.clone()), copy).await?,
         };
         if split {
             self.changed.notify_waiters();
@@ -92,8 +72,7 @@ impl Shards for SqliteStore {
     }
 
     async fn wake_split(&self, runs: &[RunId]) -> Result<u64> {
-        let runs = runs.to_vec();
-        let woken = self.writer.write(move |tx| wake_split(tx, &runs)).await?;
+        let woken = self.writer.wake_split(runs.to_vec()).await?;
         if woken > 0 {
             self.changed.notify_waiters();
         }
@@ -101,12 +80,31 @@ impl Shards for SqliteStore {
     }
 
     async fn prune_parts(&self, limit: u32) -> Result<u64> {
-        self.writer
-            .write(move |tx| {
-                Ok(tx.connection.prepare_cached(sql!("part_prune"))?.execute((limit,))? as u64)
-            })
-            .await
+        self.writer.prune_parts(limit).await
     }
+}
+
+pub(super) fn assign(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    epoch: i64,
+    moves: &[Move],
+) -> Result<Option<u64>> {
+    if leadership(tx.connection)? != (Leadership { epoch, node: Some(node) }) {
+        return Ok(None);
+    }
+    let mut assign = tx.connection.prepare_cached(sql!("shard_assign"))?;
+    let mut moved = 0;
+    for step in moves {
+        let to = step.to.map(|to| to.0);
+        let values = (step.shard.0, to, step.fence, epoch, tx.now_us());
+        moved += assign.execute(values)? as u64;
+    }
+    Ok(Some(moved))
+}
+
+pub(super) fn prune_parts(tx: &mut Tx<'_>, limit: u32) -> Result<u64> {
+    Ok(tx.connection.prepare_cached(sql!("part_prune"))?.execute((limit,))? as u64)
 }
 
 /// Shards that a node owns, as it offers them to claims.
@@ -152,7 +150,12 @@ fn parent(connection: &Connection, part: RunId) -> Result<Option<RunId>> {
     Ok(query.query_row((part.0,), |row| row.get(0)).optional()?.map(RunId))
 }
 
-fn split_held(tx: &mut Tx<'_>, node: NodeId, grant: Grant, parts: &[NewRun]) -> Result<bool> {
+pub(super) fn split_held(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    grant: Grant,
+    parts: &[NewRun],
+) -> Result<bool> {
     let is_held = nodes::is_alive(tx.connection, node)?
         && tx.holdings().of_grant(node, grant).is_some_and(|held| !held.cancelled);
     let sql = "SELECT 1 FROM parts WHERE parent_id = ?1 LIMIT 1";
@@ -164,7 +167,7 @@ fn split_held(tx: &mut Tx<'_>, node: NodeId, grant: Grant, parts: &[NewRun]) -> 
     Ok(true)
 }
 
-fn split_new(tx: &mut Tx<'_>, run: &NewRun, parts: &[NewRun]) -> Result<bool> {
+pub(super) fn split_new(tx: &mut Tx<'_>, run: &NewRun, parts: &[NewRun]) -> Result<bool> {
     if parts.is_empty() || !runs::submit_waiting(tx, run, Wait::Parts)? {
         return Ok(false);
     }
@@ -190,7 +193,7 @@ fn record(tx: &mut Tx<'_>, parent: RunId, parts: &[NewRun]) -> Result<()> {
     Ok(())
 }
 
-fn wake_split(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<u64> {
+pub(super) fn wake_split(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<u64> {
     let mut parents = Vec::with_capacity(runs.len());
     for run in runs {
         parents.push(parent(tx.connection, *run)?.unwrap_or(*run));

@@ -1,18 +1,19 @@
 //! Versions of jobs, which the kernel writes in its own transactions.
 
 use domain::id::JobId;
+use serde::Serialize;
 
 use super::writer::Tx;
 use crate::Result;
 use crate::versions::{changed_text, forgotten_before};
 
 /// Keeps the present version of a job that was just written.
-pub(super) fn keep(
+pub(super) fn keep<T: AsRef<str> + Serialize>(
     tx: &Tx<'_>,
     job: JobId,
     at_us: i64,
     by: &str,
-    changed: &[&'static str],
+    changed: &[T],
 ) -> Result<()> {
     let sql = "INSERT INTO job_versions
                    (job_id, version, name, state, definition, changed_at, changed_by, changed)

@@ -1,10 +1,13 @@
 //! Wake-ups after the end of a run: the next run in line of its job, and runs of dependent jobs.
 //!
 //! A node decides that a run waits by the facts it read; the awaited event may happen before the
-//! decision arrives, and no later end would wake the run. So every end records the latest fence: a
-//! wait under an older claim may have missed the event, and the run is claimed again instead.
+//! decision arrives, and no later event would wake the run. So a change of a job, and an end of a
+//! job that others depend on, are recorded with the latest fence: a wait under an older claim may
+//! have missed the event, and the run is claimed again instead. A run that begins to wait in line
+//! wakes the first in line as far as places are free.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use domain::id::{JobId, RunId};
 use domain::pool::CALL_HOLDS;
@@ -14,9 +17,9 @@ use uuid::Uuid;
 
 use super::shards::has_live_parts;
 use super::writer::Tx;
-use crate::Result;
 use crate::pools::POOLS_CLEAR;
 use crate::records::Statement;
+use crate::{Result, policy};
 
 /// Jobs whose waiting runs may go on, and their last ends.
 #[derive(Default)]
@@ -63,7 +66,6 @@ impl Freed {
         let mut woken = Vec::new();
         let mut upstream_known = tx.connection.prepare_cached(sql!("upstream_known"))?;
         for (job, room) in self.jobs {
-            tx.note_end(job);
             let places = room.places.max(room.followers.min(taken_at_once));
             woken.extend(line(tx, job, Wait::Overlap, i64::from(places))?);
             woken.extend(line(tx, job, Wait::Backfill, i64::from(room.ended))?);
@@ -76,6 +78,7 @@ impl Freed {
                 outcome as u8,
                 finished_at,
                 room.succeeded_at,
+                tx.latest_number(),
             ))?;
             let waiting = waiting(tx, sql!("waiting_upstream"), (job.0,))?;
             waiting.iter().try_for_each(|run| wake(tx, run))?;
@@ -95,13 +98,29 @@ pub(super) fn line(tx: &Tx<'_>, job: JobId, wait: Wait, places: i64) -> Result<V
 
 /// Wakes runs that wait for other jobs by a definition that has changed.
 pub(super) fn changed(tx: &Tx<'_>, job: JobId) -> Result<()> {
-    let waiting = waiting(tx, sql!("waiting_changed"), (job.0,))?;
+    // Runs of the line are woken by their number. The index has only runs that wait.
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let ends = policy::waits(|it| it.ends_with_change() && it != Wait::Overlap);
+        format!(
+            "SELECT seq, id, job_id, order_at, wait FROM runs INDEXED BY runs_waiting
+             WHERE job_id = ?1 AND wait IN ({}) AND wait <> 0",
+            policy::list(&ends)
+        )
+    });
+    let waiting = waiting(tx, &SQL, (job.0,))?;
     waiting.iter().try_for_each(|run| wake(tx, run))
 }
 
 /// Wakes runs that waited long enough, and returns their number.
 pub(super) fn expired(tx: &Tx<'_>) -> Result<u64> {
-    let waiting = waiting(tx, sql!("waiting_expired"), (tx.now_us(),))?;
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT seq, id, job_id, order_at, wait FROM runs
+             WHERE wait <> 0 AND wait NOT IN ({}) AND wait_until <= ?1",
+            policy::list(&policy::waits(|it| !it.ends_with_time()))
+        )
+    });
+    let waiting = waiting(tx, &SQL, (tx.now_us(),))?;
     waiting.iter().try_for_each(|run| wake(tx, run))?;
     Ok(waiting.len() as u64)
 }
@@ -173,7 +192,7 @@ fn waiting_in(connection: &Connection, sql: &str, about: impl Params) -> Result<
 /// A run can be claimed again. One that stood aside for other jobs gets in line anew: a run that
 /// has begun since is before it.
 pub(super) fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
-    let stood_aside = run.wait == Wait::Upstream as u8;
+    let stood_aside = Wait::from_number(run.wait.into()).is_some_and(Wait::stands_aside);
     let order_at = if stood_aside { run.order_at.max(tx.order()) } else { run.order_at };
     tx.connection.prepare_cached(sql!("run_wake"))?.execute((run.seq, order_at))?;
     if order_at != run.order_at {
@@ -192,27 +211,24 @@ pub(super) fn is_over(
     (run, job): (RunId, JobId),
     fence: i64,
 ) -> Result<bool> {
-    if tx.changed_since(job, fence) {
+    let sql = "SELECT 1 FROM jobs WHERE id = ?1 AND changed_fence >= ?2";
+    if tx.connection.prepare_cached(sql)?.exists((job.0, fence))? {
         return Ok(true);
     }
     match wait {
-        Wait::Overlap | Wait::Backfill => return Ok(tx.ended_since(job, fence)),
+        // If too few of the job are at work, the first in line is woken behind this.
+        Wait::Overlap | Wait::Backfill => Ok(false),
         // An acknowledgement finds it waiting.
-        Wait::Quorum => return Ok(false),
+        Wait::Quorum => Ok(false),
         // The holder looks for free places afterwards, and so does every reaper.
-        Wait::Pool => return Ok(false),
-        Wait::Decision => return Ok(false),
+        Wait::Pool => Ok(false),
+        Wait::Decision => Ok(false),
         // The end of the pause is a change of the job.
-        Wait::Pause => return Ok(false),
-        Wait::Parts => return Ok(!has_live_parts(tx.connection, run)?),
-        Wait::Upstream => {}
-    }
-    let mut query = tx.connection.prepare_cached(sql!("upstream_of_job"))?;
-    let mut rows = query.query((job.0,))?;
-    while let Some(row) = rows.next()? {
-        if tx.ended_since(JobId(row.get::<_, Uuid>(0)?), fence) {
-            return Ok(true);
+        Wait::Pause => Ok(false),
+        Wait::Parts => Ok(!has_live_parts(tx.connection, run)?),
+        Wait::Upstream => {
+            let mut query = tx.connection.prepare_cached(sql!("upstream_ended"))?;
+            Ok(query.exists((job.0, fence))?)
         }
     }
-    Ok(false)
 }

@@ -18,15 +18,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use domain::id::JobId;
 use jiff::Timestamp;
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock, oneshot};
 
+use super::command::{Command, Group, Reply};
 use super::counters::Counters;
 use super::holdings::Holdings;
 use super::row::us;
-use super::tokens::Tokens;
 use super::{Clock, SqliteOptions, schema};
 use crate::{Result, StoreError};
 
@@ -37,11 +36,16 @@ const GROUP_MAX: usize = 512;
 /// on meanwhile.
 const GROUP_ROWS: u64 = 1_000;
 
+/// Receives the groups of commands, in the order of their commits.
+pub type GroupRecorder = Box<dyn FnMut(Group) + Send>;
+
 /// The caller's side.
 pub(super) struct Writer {
     /// None when the store is closed.
-    queue: Option<Sender<Box<dyn Command>>>,
+    queue: Option<Sender<Call>>,
     thread: Option<JoinHandle<()>>,
+    /// Read-locked while a node looks whether a tick may start.
+    starts: Arc<RwLock<()>>,
 }
 
 /// Context of a command: the open transaction, the time, and the counters.
@@ -56,7 +60,13 @@ impl Tx<'_> {
     /// A number for a claim or a run, larger than all before it.
     pub fn next_number(&mut self) -> i64 {
         self.counters.fence += 1;
-        self.counters.dirty = true;
+        self.counters.dirty.set(true);
+        self.counters.fence
+    }
+
+    /// The latest number that was allocated. A claim with a smaller or equal number was made before
+    /// this moment.
+    pub fn latest_number(&self) -> i64 {
         self.counters.fence
     }
 
@@ -71,28 +81,13 @@ impl Tx<'_> {
         &mut self.counters.holdings
     }
 
-    /// A run of the job has ended or stepped aside.
-    pub fn note_end(&mut self, job: JobId) {
-        self.counters.ends.note(job, self.counters.fence);
-    }
-
-    /// Whether that may have happened after the claim with this fence was made.
-    pub fn ended_since(&self, job: JobId, fence: i64) -> bool {
-        self.counters.ends.since(job, fence)
-    }
-
-    /// The job was changed.
-    pub fn note_change(&mut self, job: JobId) {
-        self.counters.changes.note(job, self.counters.fence);
-    }
-
-    /// Whether that may have happened after the claim with this fence was made.
-    pub fn changed_since(&self, job: JobId, fence: i64) -> bool {
-        self.counters.changes.since(job, fence)
-    }
-
-    /// The order of the items of this group of commands.
+    /// The order of the rows that this group of commands writes.
     pub fn order(&self) -> i64 {
+        self.counters.use_order()
+    }
+
+    /// The latest order that a row can have.
+    pub fn latest_order(&self) -> i64 {
         self.counters.order
     }
 
@@ -102,33 +97,38 @@ impl Tx<'_> {
     }
 }
 
+/// Parameters of the thread.
+pub(super) struct Setup {
+    pub path: PathBuf,
+    pub options: SqliteOptions,
+    pub connection: Connection,
+    pub clock: Arc<dyn Clock>,
+    pub counters: Counters,
+    pub recorder: Option<GroupRecorder>,
+}
+
 impl Writer {
-    pub(super) fn start(
-        path: PathBuf,
-        options: SqliteOptions,
-        connection: Connection,
-        clock: Arc<dyn Clock>,
-        tokens: Arc<Tokens>,
-    ) -> Result<Self> {
+    pub(super) fn start(setup: Setup, starts: Arc<RwLock<()>>) -> Result<Self> {
         let (queue, waiting) = channel();
-        let counters = Counters::read(&connection, tokens)?;
         let thread = std::thread::Builder::new()
             .name("punctual-store".into())
-            .spawn(move || serve(&path, options, connection, clock.as_ref(), counters, &waiting))
+            .spawn(move || serve(setup, &waiting))
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        Ok(Writer { queue: Some(queue), thread: Some(thread) })
+        Ok(Writer { queue: Some(queue), thread: Some(thread), starts })
     }
 
     /// Applies a command and waits until it is on disk.
-    pub(super) async fn write<T: Send + 'static>(
-        &self,
-        apply: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+    pub(super) async fn send(&self, command: Command) -> Result<Reply> {
+        // Released after the commit, even if no caller waits for the reply.
+        let lock = match command.excludes_starts() {
+            true => Some(Arc::clone(&self.starts).write_owned().await),
+            false => None,
+        };
         let (reply, answer) = oneshot::channel();
-        let call = Call { apply: Some(apply), outcome: None, reply };
+        let call = Call { command, outcome: None, reply, _lock: lock };
         let gone = || StoreError::Unavailable("the writer has stopped".into());
         let queue = self.queue.as_ref().ok_or_else(gone)?;
-        queue.send(Box::new(call)).map_err(|_| gone())?;
+        queue.send(call).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 }
@@ -144,29 +144,16 @@ impl Drop for Writer {
     }
 }
 
-trait Command: Send {
-    fn apply(&mut self, tx: &mut Tx<'_>) -> bool;
-    fn answer(self: Box<Self>, failure: Option<&StoreError>);
+/// A command whose caller waits.
+struct Call {
+    command: Command,
+    outcome: Option<Result<Reply>>,
+    reply: oneshot::Sender<Result<Reply>>,
+    _lock: Option<OwnedRwLockWriteGuard<()>>,
 }
 
-struct Call<T, F> {
-    apply: Option<F>,
-    outcome: Option<Result<T>>,
-    reply: oneshot::Sender<Result<T>>,
-}
-
-impl<T: Send, F: FnOnce(&mut Tx<'_>) -> Result<T> + Send> Command for Call<T, F> {
-    fn apply(&mut self, tx: &mut Tx<'_>) -> bool {
-        let outcome = match self.apply.take() {
-            Some(apply) => apply(tx),
-            None => Err(StoreError::Unavailable("the command was applied already".into())),
-        };
-        let done = outcome.is_ok();
-        self.outcome = Some(outcome);
-        done
-    }
-
-    fn answer(self: Box<Self>, failure: Option<&StoreError>) {
+impl Call {
+    fn answer(self, failure: Option<&StoreError>) {
         let answer = match (failure, self.outcome) {
             (Some(failure), _) => Err(failure.clone()),
             (None, Some(outcome)) => outcome,
@@ -177,21 +164,18 @@ impl<T: Send, F: FnOnce(&mut Tx<'_>) -> Result<T> + Send> Command for Call<T, F>
     }
 }
 
-fn serve(
-    path: &Path,
-    options: SqliteOptions,
-    mut connection: Connection,
-    clock: &dyn Clock,
-    mut counters: Counters,
-    waiting: &Receiver<Box<dyn Command>>,
-) {
+fn serve(setup: Setup, waiting: &Receiver<Call>) {
+    let Setup { path, options, mut connection, clock, mut counters, mut recorder } = setup;
     let mut broken = false;
     while let Ok(first) = waiting.recv() {
         let mut group = vec![first];
         group.extend(waiting.try_iter().take(GROUP_MAX - 1));
         while !group.is_empty() {
-            let applied = reopen_if(broken, path, options, &mut connection, &mut counters)
-                .and_then(|()| apply_group(&connection, clock, &mut counters, &mut group));
+            let applied = reopen_if(broken, &path, options, &mut connection, &mut counters)
+                .and_then(|()| {
+                    counters.begin(clock.now());
+                    apply_calls(&connection, &mut counters, &mut group)
+                });
             let failure = applied.as_ref().err().cloned();
             match &failure {
                 Some(failure) if !broken => tracing::error!(%failure, "the store cannot write"),
@@ -199,10 +183,26 @@ fn serve(
                 _ => {}
             }
             broken = failure.is_some();
-            for command in group.drain(..applied.unwrap_or(group.len())) {
-                command.answer(failure.as_ref());
+            let applied = applied.unwrap_or(group.len());
+            if let (Some(recorder), None) = (&mut recorder, &failure) {
+                recorder(recorded(&counters, &group[..applied]));
+            }
+            for call in group.drain(..applied) {
+                call.answer(failure.as_ref());
             }
         }
+    }
+}
+
+/// The group that was just committed.
+fn recorded(counters: &Counters, calls: &[Call]) -> Group {
+    let is_kept = |outcome: &Result<Reply>| outcome.as_ref().is_ok_and(|it| !it.is_refusal());
+    let kept = calls.iter().filter(|call| call.outcome.as_ref().is_some_and(is_kept));
+    Group {
+        now: counters.clock,
+        tokens: counters.tokens.drawn(),
+        latest_token: counters.written_token(),
+        commands: kept.map(|call| call.command.clone()).collect(),
     }
 }
 
@@ -215,80 +215,109 @@ fn reopen_if(
 ) -> Result<()> {
     if broken {
         let fresh = schema::open(path, options)?;
-        counters.recount(&fresh)?;
+        counters.reread(&fresh)?;
         *connection = fresh;
     }
     Ok(())
 }
 
-/// Applies the first commands of a group, and commits. Returns how many.
-fn apply_group(
+/// Applies the first calls, and commits. Returns how many.
+fn apply_calls(
     connection: &Connection,
-    clock: &dyn Clock,
     counters: &mut Counters,
-    group: &mut [Box<dyn Command>],
+    calls: &mut [Call],
 ) -> Result<usize> {
-    // A failed commit may have left its transaction open.
-    if !connection.is_autocommit() {
-        connection.execute_batch("ROLLBACK")?;
-    }
-    counters.begin(clock.now());
-    let before = connection.total_changes();
-    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let (mut applied, mut written) = (0, false);
-    for command in group.iter_mut() {
-        let mut tx = Tx { connection, now: counters.clock, counters: &mut *counters };
-        // The first command of a group needs no savepoint: nothing before it must be kept.
-        let guard = written;
-        if guard {
-            connection.prepare_cached("SAVEPOINT command")?.execute([])?;
-        }
-        if command.apply(&mut tx) {
-            counters.holdings.write(connection)?;
-            written = true;
-        } else {
-            let back = if guard { "ROLLBACK TO command" } else { "ROLLBACK" };
-            connection.prepare_cached(back)?.execute([])?;
-            if !guard {
-                connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-            }
-            counters.recount(connection)?;
-        }
-        if guard {
-            connection.prepare_cached("RELEASE command")?.execute([])?;
-        }
+    let mut transaction = OpenGroup::begin(connection, counters)?;
+    let mut applied = 0;
+    for call in calls {
+        call.outcome = Some(transaction.apply(counters, &call.command)?);
         applied += 1;
-        if connection.total_changes() - before >= GROUP_ROWS {
+        if transaction.is_large() {
             break;
         }
     }
-    if counters.dirty {
-        // The counters, once in a group of commands that moved them.
-        let sql = "UPDATE meta SET fence = ?1, clock = ?2, token = ?3";
-        connection.prepare_cached(sql)?.execute((
-            counters.fence,
-            us(counters.clock),
-            counters.tokens.latest(),
-        ))?;
-        counters.dirty = false;
-    }
-    connection.prepare_cached("COMMIT")?.execute([])?;
+    transaction.commit(counters)?;
     Ok(applied)
+}
+
+/// The transaction of a group of commands.
+pub(super) struct OpenGroup<'a> {
+    connection: &'a Connection,
+    /// Changed rows of this connection before it.
+    before: u64,
+    /// Whether a command was applied that must be kept.
+    has_written: bool,
+}
+
+impl<'a> OpenGroup<'a> {
+    pub fn begin(connection: &'a Connection, counters: &mut Counters) -> Result<Self> {
+        // A failed commit may have left its transaction open.
+        if !connection.is_autocommit() {
+            connection.execute_batch("ROLLBACK")?;
+            counters.reread(connection)?;
+        }
+        let before = connection.total_changes();
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(OpenGroup { connection, before, has_written: false })
+    }
+
+    /// Applies a command. One that fails, or whose reply is a refusal, is rolled back, and leaves
+    /// nothing in memory either.
+    pub fn apply(&mut self, counters: &mut Counters, command: &Command) -> Result<Result<Reply>> {
+        let connection = self.connection;
+        let go = |sql| connection.prepare_cached(sql)?.execute([]);
+        // The first command of a group needs no savepoint: nothing before it must be kept.
+        let guard = self.has_written;
+        if guard {
+            go("SAVEPOINT command")?;
+        }
+        let before = counters.mark();
+        let outcome =
+            command.apply(&mut Tx { connection, now: counters.clock, counters: &mut *counters });
+        if outcome.as_ref().is_ok_and(|reply| !reply.is_refusal()) {
+            counters.holdings.write(connection)?;
+            self.has_written = true;
+        } else {
+            go(if guard { "ROLLBACK TO command" } else { "ROLLBACK" })?;
+            if !guard {
+                go("BEGIN IMMEDIATE")?;
+            }
+            counters.return_to(before);
+            counters.recount(connection)?;
+        }
+        if guard {
+            go("RELEASE command")?;
+        }
+        Ok(outcome)
+    }
+
+    /// Whether the commands have changed so much that callers should not wait for more of them.
+    pub fn is_large(&self) -> bool {
+        self.connection.total_changes() - self.before >= GROUP_ROWS
+    }
+
+    pub fn commit(self, counters: &mut Counters) -> Result<()> {
+        counters.write(self.connection)?;
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tokens::{DrawnTokens, Tokens};
     use super::*;
+    use crate::records::{Param, Statement, Transaction};
 
     /// A command that writes its number into so many rows, and fails afterwards or not.
-    fn command(number: u32, rows: u64, fails: bool) -> Box<dyn Command> {
-        let apply = move |tx: &mut Tx<'_>| {
-            for _ in 0..rows {
-                tx.connection.execute("INSERT INTO t VALUES (?1)", (number,))?;
-            }
-            if fails { Err(StoreError::Unreadable("on purpose".to_owned())) } else { Ok(()) }
-        };
-        Box::new(Call { apply: Some(apply), outcome: None, reply: oneshot::channel().0 })
+    fn call(number: u32, rows: u64, fails: bool) -> Call {
+        let insert = |_| Statement::new("INSERT INTO t VALUES ($1)", vec![Param::from(number)]);
+        let mut transaction = Transaction::from((0..rows).map(insert).collect::<Vec<_>>());
+        if fails {
+            transaction.push(Statement::new("INSERT INTO absent VALUES (1)", Vec::new()));
+        }
+        let command = Command::Commit { transaction };
+        Call { command, outcome: None, reply: oneshot::channel().0, _lock: None }
     }
 
     #[test]
@@ -310,12 +339,13 @@ mod tests {
             schema::migrate(&mut connection).unwrap();
             connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
             let tokens = Arc::new(Tokens::open(&connection, Timestamp::UNIX_EPOCH).unwrap());
+            let tokens = DrawnTokens::from(tokens);
             let mut counters = Counters::read(&connection, tokens).unwrap();
-            let group = (0..).zip(&commands);
-            let mut group: Vec<_> =
-                group.map(|(n, (rows, fails))| command(n, *rows, *fails)).collect();
-            let clock = || Timestamp::UNIX_EPOCH;
-            let count = apply_group(&connection, &clock, &mut counters, &mut group).unwrap();
+            let calls = (0..).zip(&commands);
+            let mut calls: Vec<_> =
+                calls.map(|(n, (rows, fails))| call(n, *rows, *fails)).collect();
+            counters.begin(Timestamp::UNIX_EPOCH);
+            let count = apply_calls(&connection, &mut counters, &mut calls).unwrap();
             assert_eq!(count, applied, "{name}");
             assert!(connection.is_autocommit(), "{name}: it is committed");
             let mut query = connection.prepare("SELECT DISTINCT n FROM t ORDER BY n").unwrap();
@@ -325,6 +355,8 @@ mod tests {
                 .map(std::result::Result::unwrap)
                 .collect();
             assert_eq!(found, written, "{name}");
+            let recorded = recorded(&counters, &calls[..count]).commands.len();
+            assert_eq!(recorded, written.len(), "{name}: only what was kept is recorded");
         }
     }
 }

@@ -4,7 +4,7 @@ use domain::access::{Award, Awarded, Entry, Privilege, Role, User};
 use domain::id::{RoleId, TenantId, UserId};
 use domain::run::RunState;
 use domain::secret::{Scope, SecretPlace};
-use store::{ClaimRequest, Store};
+use store::{ClaimRequest, SYSTEM, Store};
 use store::{
     GrantOutcome, Identity, KeptSecret, Prepared, Recorded, Removed, Sealed, SecretStore, Settings,
 };
@@ -33,10 +33,10 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
         plan: None,
         changed: Vec::new(),
     };
-    assert!(lab.store.define(&[change]).await.is_err());
-    assert!(lab.store.cancel(queued.id, &stop()).await.is_err());
-    assert!(lab.store.cancel(held.run.id, &stop()).await.is_err());
-    assert!(lab.store.set("limit", Some("1"), 0).await.is_err());
+    assert!(lab.store.define(&[change], SYSTEM).await.is_err());
+    assert!(lab.store.cancel(queued.id, &stop(), SYSTEM).await.is_err());
+    assert!(lab.store.cancel(held.run.id, &stop(), SYSTEM).await.is_err());
+    assert!(lab.store.set("limit", Some("1"), 0, SYSTEM).await.is_err());
     assert!(lab.store.keep_secret(&secret).await.is_err());
     let exchanged = lab
         .store
@@ -56,7 +56,7 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
         plan: None,
         changed: Vec::new(),
     };
-    lab.store.define(&[change]).await.unwrap();
+    lab.store.define(&[change], SYSTEM).await.unwrap();
     lab.finish(node, finish).await;
     assert!(matches!(lab.state(held.run.id).await, RunState::Ended(_)));
 }
@@ -91,23 +91,23 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
     });
     let known = [Entry::Tenant(tenant.clone()), Entry::User(ann.clone()), role];
     for entry in &known {
-        assert!(matches!(lab.store.put_entry(entry, None).await, Ok(Recorded::Done(_))));
+        assert!(matches!(lab.store.put_entry(entry, None, SYSTEM).await, Ok(Recorded::Done(_))));
     }
     let award =
         |privilege| Award { tenant: tenant.id, to: ann.id.0, what: Awarded::Privilege(privilege) };
     let (given, wanted) = (award(Privilege::CreateJob), award(Privilege::DropJob));
-    assert_eq!(lab.store.award(&given).await.unwrap(), GrantOutcome::Done);
+    assert_eq!(lab.store.award(&given, SYSTEM).await.unwrap(), GrantOutcome::Done);
     let generation = lab.store.generation().await.unwrap();
     rename("audit", "audit_gone").await;
-    assert!(lab.store.put_entry(&bob, None).await.is_err());
+    assert!(lab.store.put_entry(&bob, None, SYSTEM).await.is_err());
     for entry in &known {
-        assert!(lab.store.put_entry(entry, Some(1)).await.is_err());
+        assert!(lab.store.put_entry(entry, Some(1), SYSTEM).await.is_err());
     }
     for entry in &known[1..] {
-        assert!(lab.store.remove_entry(entry.id(), None).await.is_err());
+        assert!(lab.store.remove_entry(entry.id(), None, SYSTEM).await.is_err());
     }
-    assert!(lab.store.award(&wanted).await.is_err());
-    assert!(lab.store.revoke(given.id()).await.is_err());
+    assert!(lab.store.award(&wanted, SYSTEM).await.is_err());
+    assert!(lab.store.revoke(given.id(), SYSTEM).await.is_err());
     rename("audit_gone", "audit").await;
     assert_eq!(lab.store.generation().await.unwrap(), generation);
     assert_eq!(lab.store.entries(&[bob.id()]).await.unwrap(), []);
@@ -116,8 +116,8 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
     assert_eq!(found.iter().map(|found| found.version).collect::<Vec<_>>(), [1, 1, 1]);
     let awards = lab.store.list_awards(tenant.id, None, None, 9).await.unwrap().items;
     assert_eq!(awards, std::slice::from_ref(&given));
-    assert!(lab.store.revoke(given.id()).await.unwrap());
-    assert_eq!(lab.store.remove_entry(ann.id.0, Some(1)).await.unwrap(), Removed::Done);
+    assert!(lab.store.revoke(given.id(), SYSTEM).await.unwrap());
+    assert_eq!(lab.store.remove_entry(ann.id.0, Some(1), SYSTEM).await.unwrap(), Removed::Done);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

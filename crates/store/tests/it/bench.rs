@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
 use store::FullStore;
-use store::sqlite::SqliteStore;
+use store::sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
+
+use crate::replay::Log;
 
 /// A database of its own for one test.
 ///
@@ -66,6 +68,8 @@ pub struct SqliteBench {
     store: Arc<SqliteStore>,
     /// The clock that the store reads.
     pub clock: ManualClock,
+    /// Everything that was written since the file was opened.
+    log: Log,
 }
 
 impl SqliteBench {
@@ -88,8 +92,10 @@ impl SqliteBench {
 
     fn open_in(folder: TempDir, clock: ManualClock) -> Self {
         let path = folder.path().join("punctual.db");
-        let store = Arc::new(SqliteStore::open(&path, clock.reader()).unwrap());
-        SqliteBench { folder, store, clock }
+        let (log, options) = (Log::default(), SqliteOptions { durable: true });
+        let recorder = Some(log.recorder());
+        let store = SqliteStore::open_recorded(&path, clock.reader(), options, recorder).unwrap();
+        SqliteBench { folder, store: Arc::new(store), clock, log }
     }
 }
 
@@ -108,5 +114,8 @@ impl Bench for SqliteBench {
         self.clock.set(at);
     }
 
-    async fn close(self) {}
+    /// Every promise is a test of the log too.
+    async fn close(self) {
+        self.log.assert_makes(&self.path());
+    }
 }

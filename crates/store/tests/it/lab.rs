@@ -1,7 +1,7 @@
 //! Helpers of all tests: nodes, jobs, runs, and the ends of claims.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use domain::cluster::Placement;
 use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
@@ -13,8 +13,8 @@ use domain::run::{
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 use store::{
-    Applied, Change, Changed, ClaimRequest, FactsFor, Finish, NodeInfo, Prepared, RunView, Store,
-    Submitted, Verdict,
+    Applied, Change, Changed, ClaimRequest, FactsFor, Finish, NodeInfo, Prepared, RunView, SYSTEM,
+    Store, Submitted, Verdict,
 };
 use uuid::Uuid;
 
@@ -25,6 +25,8 @@ pub struct Lab<B: Bench> {
     pub bench: B,
     pub store: Arc<B::S>,
     pub last_id: AtomicU64,
+    /// The author of changes of jobs that the lab makes.
+    pub author: Mutex<&'static str>,
 }
 
 pub fn seconds(seconds: i64) -> SignedDuration {
@@ -168,7 +170,16 @@ pub fn question(claimed: &ClaimedRun) -> FactsFor {
 
 impl<B: Bench> Lab<B> {
     pub fn new(bench: B, store: Arc<B::S>) -> Self {
-        Lab { bench, store, last_id: AtomicU64::new(0) }
+        Lab { bench, store, last_id: AtomicU64::new(0), author: Mutex::new(SYSTEM) }
+    }
+
+    pub fn author(&self) -> &'static str {
+        *self.author.lock().unwrap()
+    }
+
+    /// From now on, this is the author of what the lab changes.
+    pub fn set_author(&self, by: &'static str) {
+        *self.author.lock().unwrap() = by;
     }
 
     /// Throws the database away. A test that failed leaves it.
@@ -239,7 +250,7 @@ impl<B: Bench> Lab<B> {
     pub async fn change(&self, job: &Job, expected: Option<u32>, prepared: Prepared) -> Changed {
         let change =
             Change { job: job.clone(), expected, prepared, plan: None, changed: Vec::new() };
-        self.store.define(&[change]).await.unwrap().remove(0)
+        self.store.define(&[change], self.author()).await.unwrap().remove(0)
     }
 
     /// A stored job.

@@ -20,6 +20,7 @@ mod postgres_plans;
 mod postgres_refused;
 mod postgres_statements;
 mod postgres_tls;
+mod replay;
 mod schema;
 mod sqlite_only;
 mod suite;

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use store::postgres::PostgresStore;
 use store::{
     Change, ClaimFor, ClaimRequest, Cluster, Finish, NodeInfo, Prepared, RecordPlan, Replaces,
-    Shards, Store, Verdict,
+    SYSTEM, Shards, Store, Verdict,
 };
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
@@ -138,7 +138,7 @@ async fn work(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice, batc
 /// A client that cancels whatever there is.
 async fn cancel(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice) {
     while stage.goes_on() {
-        store.cancel(stage.any_run(&mut dice), &stop()).await.unwrap();
+        store.cancel(stage.any_run(&mut dice), &stop(), SYSTEM).await.unwrap();
     }
 }
 
@@ -171,7 +171,7 @@ async fn edit(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice) {
             job.definition.run_on = zone.parse().unwrap();
             changes.push(Change { job, expected, prepared, plan: None, changed: Vec::new() });
         }
-        store.define(&changes).await.unwrap();
+        store.define(&changes, SYSTEM).await.unwrap();
     }
 }
 
@@ -302,7 +302,7 @@ async fn no_two_transactions_wait_for_each_other() {
             if let Some(view) = lab.store.run(run.id).await.unwrap()
                 && !matches!(view.state, RunState::Ended(_))
             {
-                lab.store.cancel(run.id, &stop()).await.unwrap();
+                lab.store.cancel(run.id, &stop(), SYSTEM).await.unwrap();
             }
         }
     }

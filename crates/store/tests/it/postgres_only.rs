@@ -9,7 +9,7 @@ use domain::job::JobState;
 use domain::run::{NewRun, Outcome, RunState, Wait};
 use store::postgres::PostgresStore;
 use store::{
-    Applied, Change, Changed, ClaimFor, ClaimRequest, Cluster, FactsFor, Prepared, Store,
+    Applied, Change, Changed, ClaimFor, ClaimRequest, Cluster, FactsFor, Prepared, SYSTEM, Store,
     StoreError, Verdict,
 };
 use testbed::postgres::{Server, kill};
@@ -204,7 +204,7 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
         changed: Vec::new(),
     };
     let writer = Arc::clone(&lab.store);
-    let changing = tokio::spawn(async move { writer.define(&[change]).await.unwrap() });
+    let changing = tokio::spawn(async move { writer.define(&[change], SYSTEM).await.unwrap() });
     held_up(&look, 1, || false).await;
     put_forward(&look, 660).await;
     let reader = Arc::clone(&lab.store);

@@ -8,7 +8,9 @@ use domain::id::NodeId;
 use domain::job::Job;
 use domain::run::{ClaimedRun, Outcome, Wait};
 use store::postgres::PostgresStore;
-use store::{Change, ClaimFor, ClaimRequest, FactsFor, Prepared, RunFilter, Store, Verdict};
+use store::{
+    Change, ClaimFor, ClaimRequest, FactsFor, Prepared, RunFilter, SYSTEM, Store, Verdict,
+};
 use tokio_postgres::Client;
 
 use crate::bench::Bench;
@@ -73,7 +75,7 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
         store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
         // An ended run is found in history.
         store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
-        store.cancel(runs[9].id, &stop()).await.unwrap();
+        store.cancel(runs[9].id, &stop(), SYSTEM).await.unwrap();
         store.run(runs[10].id).await.unwrap();
         store.jobs_by_id(&[job.id]).await.unwrap();
         store.list_runs(&RunFilter::of_job(job.id), None, 10).await.unwrap();
@@ -85,7 +87,7 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
             plan: None,
             changed: Vec::new(),
         };
-        store.define(&[change]).await.unwrap();
+        store.define(&[change], SYSTEM).await.unwrap();
         store.renew(node, seconds(3_600)).await.unwrap().unwrap();
         store.reap(10).await.unwrap();
     }

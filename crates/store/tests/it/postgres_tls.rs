@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use store::postgres::{PostgresOptions, PostgresStore};
-use store::{Store, StoreError};
+use store::{SYSTEM, Store, StoreError};
 use tempfile::TempDir;
 use testbed::postgres::{Server, Setup};
 use tokio_postgres::{Client, NoTls};
@@ -222,7 +222,7 @@ async fn signals_travel_over_tls() {
     let (one, other) = (open(&url).await.unwrap(), open(&url).await.unwrap());
     assert_eq!(bed.unencrypted("plain", 2).await, 0);
     let told = one.changed();
-    other.define(&[]).await.unwrap();
+    other.define(&[], SYSTEM).await.unwrap();
     tokio::time::timeout(PATIENCE, told).await.expect("the other store hears of it");
 }
 

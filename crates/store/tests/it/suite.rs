@@ -280,6 +280,7 @@ promises! {
         a_grant_that_is_over_writes_nothing
         a_grant_belongs_to_one_node
         an_end_may_change_the_state_of_the_job
+        an_end_does_not_complete_a_job_with_a_new_time
         one_exchange_records_ends_and_claims_runs;
     cancel:
         a_run_that_nobody_holds_ends_at_once
@@ -305,7 +306,8 @@ promises! {
         no_wait_is_longer_than_its_limit
         the_end_of_a_run_hands_on_as_many_in_line_as_asked_for
         a_node_that_takes_nothing_leaves_one_in_line_and_says_so
-        a_wait_leaves_the_run_as_it_was;
+        a_wait_leaves_the_run_as_it_was
+        a_wait_ends_with_the_events_of_its_kind;
     upstream:
         the_end_of_an_upstream_job_wakes_its_dependents
         edges_follow_the_definition
@@ -390,6 +392,7 @@ promises! {
         racing_nodes_raise_one_alert;
     output:
         a_short_output_is_kept_with_its_attempt
+        an_output_in_files_is_recorded_as_archived_once
         a_node_tells_since_when_runs_are_under_way;
     state:
         the_table_of_transitions_is_the_one_in_force;

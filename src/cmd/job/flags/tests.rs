@@ -113,3 +113,37 @@ fn contradictions_are_refused() {
         assert!(error.contains(part), "{args:?}: {error}");
     }
 }
+
+/// Every flag of the table of job fields exists, and a simple field becomes its REST key.
+#[test]
+fn flags_of_the_table_of_job_fields() {
+    use clap::CommandFactory;
+    use domain::job::{JOB_FIELDS, PolicyKind};
+
+    let command = Line::command();
+    let known = |flag: &str| command.get_arguments().any(|arg| arg.get_long() == Some(flag));
+    for field in JOB_FIELDS {
+        for flag in field.flags() {
+            // It belongs to `job create` alone.
+            assert!(known(flag) || flag == "paused", "no flag --{flag}");
+        }
+        let (Some(policy), Some(flag)) = (&field.policy, field.flags().next()) else { continue };
+        if field.has_own_flag {
+            continue;
+        }
+        let (text, json) = match policy.kind {
+            PolicyKind::Word(kind) => {
+                (kind.words[0].to_ascii_lowercase().replace('_', "-"), json!(kind.words[0]))
+            }
+            PolicyKind::Duration => ("1m 30s".to_owned(), json!(90)),
+            PolicyKind::Count(_) => ("7".to_owned(), json!(7)),
+            PolicyKind::Text => ("a b".to_owned(), json!("a b")),
+            PolicyKind::Flag => (String::new(), json!(true)),
+            PolicyKind::List => ("a,b".to_owned(), json!(["a", "b"])),
+        };
+        let flag = format!("--{flag}");
+        let args = [flag.as_str(), &text];
+        let args = if text.is_empty() { &args[..1] } else { &args[..] };
+        assert_eq!(fields(args), Ok(json!({ field.key(): json })), "{args:?}");
+    }
+}

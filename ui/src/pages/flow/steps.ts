@@ -37,7 +37,7 @@ export class Steps {
 
   find = (name: string | null | undefined): number | undefined => this.#places.get(name ?? '');
   name = (step: number): string => this.names[step] ?? '';
-  status = (step: number): string => statusOf(this.columns.statuses[step]) ?? 'PENDING';
+  status: (step: number) => string = (step) => statusOf(this.columns.statuses[step]) ?? 'PENDING';
   parents = (step: number): number[] => this.graph.dependencies[step] ?? [];
 
   /** From when to when it could work, in milliseconds; what has not ended lasts until `now`. */

@@ -34,6 +34,13 @@ fn plain_archives_are_read() {
 }
 
 #[test]
+fn the_padding_of_usual_tools_is_accepted() {
+    let mut tar = tar_of(&[(EntryType::Regular, "a", b"x")]);
+    tar.resize(10 << 10, 0);
+    assert_eq!(answer(&packed(&tar)), "1 entries, 1 bytes");
+}
+
+#[test]
 fn torn_archives_are_refused() {
     let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
     let whole = packed(&tar_of(&[(EntryType::Regular, "a", &content)]));

@@ -1,11 +1,12 @@
 //! Interprets responses: success or failure, the result, and the time to retry after.
 
 use domain::action::HttpAction;
+use domain::raw_json;
 use jiff::SignedDuration;
 use jiff::fmt::rfc2822;
 use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::exec::RESULT_BYTES_MAX;
 
@@ -50,7 +51,7 @@ pub(super) fn result(body: &[u8], content_type: Option<&str>) -> (Option<String>
     let text = std::str::from_utf8(body).ok().filter(|text| !text.contains('\0'));
     let result = match text.map(|text| text.strip_prefix('\u{feff}').unwrap_or(text)) {
         Some(text) if text.len() > RESULT_BYTES_MAX => return too_large(),
-        Some(text) if serde_json::from_str::<Value>(text).is_ok() => text.trim().to_owned(),
+        Some(text) if raw_json::check(text).is_ok() => text.trim().to_owned(),
         Some(text) => json!(text).to_string(),
         None => json!({ "bytes": body.len(), "content_type": content_type }).to_string(),
     };

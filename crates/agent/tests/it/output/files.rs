@@ -163,6 +163,24 @@ async fn a_torn_or_damaged_end_is_ignored() {
     }
 }
 
+/// The state after a crash while the files of a run were removed.
+#[tokio::test]
+async fn files_of_a_deletion_that_a_crash_interrupted_are_removed_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = outputs(dir.path(), 1 << 10, 1 << 10);
+    let output = first.open(run(12), 1);
+    output.write(Stream::Stdout, &[b'x'; 100 << 10]);
+    output.finish().await.unwrap();
+    drop((output, first));
+    let folder = files(dir.path())[0].parent().unwrap().to_owned();
+    let deleted = dir.path().join("outputs/deleted");
+    fs::create_dir(&deleted).unwrap();
+    fs::rename(&folder, deleted.join(folder.file_name().unwrap())).unwrap();
+    let second = outputs(dir.path(), 1 << 10, 1 << 10);
+    assert!(files(dir.path()).is_empty());
+    assert_eq!(all(&second, run(12), None).total, 0);
+}
+
 #[tokio::test]
 async fn attempts_are_listed_and_deleted_with_their_run() {
     let dir = tempfile::tempdir().unwrap();

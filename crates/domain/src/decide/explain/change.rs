@@ -6,7 +6,7 @@ use super::facts::JobEvent;
 use super::timeline::state_word;
 use super::words::{Clock, by, count};
 use crate::action::Action;
-use crate::job::{Definition, JobState, RetryPolicy, When};
+use crate::job::{Definition, JobState, RetryPolicy, When, policy_of_key};
 
 /// A longer value is cut after so many characters.
 const VALUE_CHARS: usize = 80;
@@ -42,34 +42,17 @@ fn value(field: &str, name: &str, state: JobState, old: &Definition) -> Option<S
     let text = match field {
         "name" => name.to_owned(),
         "status" => state_word(state).to_owned(),
-        "description" => old.description.clone().unwrap_or_else(none),
         "schedule" => schedule(&old.when),
         "payload" => action(&old.action),
-        "run_as" => old.run_as.clone().unwrap_or_else(none),
         "retry_config" => retry(&old.retry),
-        "timeout_seconds" => length(old.timeout),
-        "grace_period_seconds" => length(old.grace_period),
-        "catch_up" => old.catch_up.name().to_owned(),
-        "max_catch_up" => old.max_catch_up.to_string(),
-        "start_deadline_seconds" => old.start_deadline.map_or_else(none, length),
-        "overlap" => word(old.overlap)?,
-        "concurrency" => old.concurrency.map_or_else(none, |most| most.to_string()),
-        "jitter_seconds" => length(old.jitter),
-        "priority" => old.priority.to_string(),
-        "on_completion" => word(old.on_completion)?,
-        "on_lost" => word(old.on_lost)?,
         "depends_on" => match old.depends_on.len() {
             0 => none(),
             n => count(n as u64, "job"),
         },
-        "dependency_timeout_seconds" => old.dependency_timeout.map_or_else(none, length),
-        "tags" if old.tags.is_empty() => none(),
-        "tags" => old.tags.join(" "),
-        "class" => old.class.to_string(),
         "run_on" if old.run_on.is_empty() => none(),
         "run_on" => old.run_on.to_string(),
         "partition" => old.partition.as_ref().map_or_else(none, |rule| rule.name().to_owned()),
-        _ => return None,
+        simple => policy_of_key(simple).map(|(_, policy)| (policy.get)(old).to_string())?,
     };
     Some(cut(&text))
 }
@@ -86,11 +69,6 @@ fn cut(text: &str) -> String {
         None if line.len() < text.trim().len() => format!("{line} …"),
         None => line.to_owned(),
     }
-}
-
-/// The name of a value that is written in upper case everywhere.
-fn word(value: impl serde::Serialize) -> Option<String> {
-    serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
 }
 
 /// A length without spaces: `2h`, `1h30m`.

@@ -78,8 +78,7 @@ impl Node {
         let control = known.state.control();
         let is_fresh = std::mem::take(&mut known.is_fresh);
         // Ends that a cancellation comes too late for are found before it.
-        let looks =
-            |news: &DagNews| matches!(news, DagNews::Look | DagNews::Control(Control::Cancelling));
+        let looks = |news: &DagNews| matches!(news, DagNews::Look | DagNews::Cancel(_));
         let looks = is_fresh || news.iter().any(looks);
         let mut ends: Vec<(StepKey, Outcome)> = Vec::new();
         let mut received: Vec<StepKey> = Vec::new();
@@ -110,12 +109,12 @@ impl Node {
         let mut cancels_open = is_fresh
             && control == Control::Cancelling
             && !known.state.open().iter().any(is_handler);
-        let mut is_cancelled = false;
+        let mut cancelled_by = None;
         for news in news {
             match news {
                 DagNews::Begun | DagNews::Look => {}
                 DagNews::Ended(key, outcome) => ends.push((*key, *outcome)),
-                DagNews::Control(Control::Cancelling) => is_cancelled = true,
+                DagNews::Cancel(by) => cancelled_by = Some(by),
                 DagNews::Control(control) => {
                     if known.state.control() != Control::Cancelling {
                         known.state.set_control(*control);
@@ -134,8 +133,12 @@ impl Node {
         }
         self.end_steps(known, &ends).await?;
         self.end_waits(known, &received).await?;
-        if is_cancelled && known.state.control() != Control::Cancelling && !known.state.is_over() {
+        if let Some(by) = cancelled_by
+            && known.state.control() != Control::Cancelling
+            && !known.state.is_over()
+        {
             known.state.set_control(Control::Cancelling);
+            known.cancelled_by = Some(by.clone());
             cancels_open = true;
         }
         let changes = self.decide_with_results(known).await?;
@@ -326,6 +329,7 @@ impl KnownRun {
             accepted: Vec::new(),
             unwanted: Vec::new(),
             is_fresh: false,
+            cancelled_by: None,
             header,
             dag,
             state,

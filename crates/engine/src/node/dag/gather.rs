@@ -6,7 +6,7 @@ use domain::dag::state::Control;
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
 use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, ErrorCode, Outcome, RunState};
-use store::DagRun;
+use store::{DagRun, SYSTEM};
 
 use super::decide::load;
 use super::{DagEnd, DagNews, KnownRun};
@@ -54,7 +54,7 @@ impl Node {
             let id = it.run.run.id;
             if it.has_begun {
                 if it.is_cancelled {
-                    self.dags.note(id, DagNews::Control(Control::Cancelling));
+                    self.dags.note(id, DagNews::Cancel(SYSTEM.to_owned()));
                 }
                 if !self.dags.is_over(id) {
                     self.dags.note(id, DagNews::Look);

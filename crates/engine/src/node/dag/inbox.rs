@@ -21,7 +21,7 @@ use domain::job::JobState;
 use domain::queue::MessageBody;
 use domain::run::{AttemptResult, Outcome, Reason, ReasonCode, RunState};
 use jiff::SignedDuration;
-use store::{Applied, LeasedMessage, SettledMessage, Verdict};
+use store::{Applied, LeasedMessage, SYSTEM, SettledMessage, Verdict};
 
 use super::release::step_run_id;
 use super::{DagNews, KnownRun};
@@ -209,7 +209,7 @@ impl Node {
         if matches!(work, StepWork::WaitForMessage { timeout: Some(_), .. }) {
             let text = "the step has its message".to_owned();
             let reason = Reason { code: ReasonCode::CancelRequested, text };
-            self.cancel_one(step_run_id(known.header.run, key), &reason).await?;
+            self.cancel_one(step_run_id(known.header.run, key), &reason, SYSTEM).await?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use domain::run::{
 };
 use domain::slot::SlotKind;
 use jiff::Timestamp;
-use store::Advance;
+use store::{Advance, SYSTEM};
 
 use super::KnownRun;
 use crate::commands::Trigger;
@@ -400,6 +400,7 @@ impl Node {
     pub(super) async fn cancel_open_steps(&self, known: &KnownRun) -> store::Result<()> {
         let text = format!("DAG run {} ends", known.header.run);
         let reason = Reason { code: ReasonCode::CancelRequested, text };
+        let by = known.cancelled_by.as_deref().unwrap_or(SYSTEM);
         for key in known.state.open() {
             let Some(run) = known.runs.get(&key).copied() else { continue };
             let step = &known.dag.graph.step(key.step).step;
@@ -411,14 +412,16 @@ impl Node {
                 StepWork::Message { queue, .. } => {
                     let queue = queue_of(&known.dag, queue.as_deref());
                     match self.queue_named(&known.dag, &queue).await? {
-                        Some(queue) => self.store.cancel_message(queue.id, run, &reason).await?,
+                        Some(queue) => {
+                            self.store.cancel_message(queue.id, run, &reason, by).await?
+                        }
                         None => continue,
                     }
                 }
                 StepWork::Job { .. } | StepWork::Dag { .. } => {
                     // A called DAG run is decided about after this one, not within it: calls may be
                     // nested.
-                    self.note_cancel(run, &reason).await?
+                    self.note_cancel(run, &reason, by).await?
                 }
                 _ => {
                     // The parts of a step on shards end before it.
@@ -427,10 +430,10 @@ impl Node {
                         None => Vec::new(),
                     };
                     if !parts.is_empty() {
-                        self.cancel_parts(&parts, &reason).await?;
+                        self.cancel_parts(&parts, &reason, by).await?;
                         continue;
                     }
-                    self.cancel_one(run, &reason).await?
+                    self.cancel_one(run, &reason, by).await?
                 }
             };
             if let store::Cancelled::Ended = cancelled {

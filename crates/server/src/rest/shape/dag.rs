@@ -128,25 +128,26 @@ impl DagSpec {
         zones: &Zones,
     ) -> Result<Definition> {
         let mut job = self.job.clone();
+        let parts = &mut job.parts;
         let has_time = [
-            job.job_type.is_some(),
-            job.cron_expression.is_some(),
-            job.run_at.is_some(),
-            job.delay_seconds.is_some(),
-            job.interval_seconds.is_some(),
+            parts.job_type.is_some(),
+            parts.cron_expression.is_some(),
+            parts.run_at.is_some(),
+            parts.delay_seconds.is_some(),
+            parts.interval_seconds.is_some(),
         ];
         if !has_time.contains(&true) {
-            let is_dependent = !job.depends_on.is_empty();
-            job.job_type = Some(if is_dependent { JobType::Dependent } else { JobType::Manual });
+            let is_dependent = !parts.depends_on.is_empty();
+            parts.job_type = Some(if is_dependent { JobType::Dependent } else { JobType::Manual });
             // The zone of a schedule that it does not have.
-            job.timezone = job.timezone.filter(|zone| zone != "UTC");
+            parts.timezone = parts.timezone.take().filter(|zone| zone != "UTC");
         }
         let mut definition = job.definition(upstream, now, zones)?;
         definition.parameters.values =
             self.dag.config.clone().unwrap_or_default().into_iter().collect();
         let checked = definition.parameters.check_config();
         checked.map_err(|problem| Problem::invalid("config", problem))?;
-        if self.job.retry_config.is_none() {
+        if self.job.parts.retry_config.is_none() {
             definition.retry = Definition::default().retry;
         }
         let mut dag = Dag {
@@ -169,7 +170,7 @@ impl DagSpec {
         let definition = &job.definition;
         let dag = definition.dag.as_deref().cloned().unwrap_or_default();
         let mut spec = JobSpec::of(job);
-        let config = std::mem::take(&mut spec.parameters);
+        let config = std::mem::take(&mut spec.parts.parameters);
         DagSpec {
             job: spec,
             dag: DagFields {

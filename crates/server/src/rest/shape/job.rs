@@ -1,27 +1,27 @@
 //! Definitions of jobs, as requests and responses spell them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use domain::action::Action;
 use domain::calendar::CalendarUse;
 use domain::cluster::Labels;
-use domain::job::{Definition, Dependency, Job, JobState, LostQuestion};
+use domain::job::{Definition, Dependency, JOB_FIELDS, Job, JobState};
 use domain::pool::PoolUse;
 use domain::schedule::Zones;
 use domain::text::is_plain_name;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::duration::Seconds;
-use super::mirror::{
-    CalendarMode, CatchUp, DependencyRule, DependsOn, JobClass, JobStatus, LostAnswer,
-    OnCompletion, OnLost, Overlap, Shift,
-};
+use super::mirror::{CalendarMode, DependsOn, JobStatus, Shift};
 use super::parameter::ParameterSpec;
 use super::partition::{self, ParametersFrom, PartitionSpec};
 use super::payload::{self, Payload};
+use super::policy::{self, Policies};
 use super::retention::RetentionRule;
 use super::retry::RetryConfig;
 use super::schedule::{Dst, JobType};
@@ -48,9 +48,60 @@ pub const READ_ONLY: [&str; 11] = [
 ];
 
 /// A job.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct JobSpec {
+    /// The fields with code of their own.
+    #[serde(flatten)]
+    pub parts: JobParts,
+    /// The others.
+    #[serde(flatten)]
+    pub policies: Policies,
+}
+
+impl<'de> Deserialize<'de> for JobSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let (parts, policies) = policy::read_with(deserializer)?;
+        Ok(JobSpec { parts, policies })
+    }
+}
+
+/// The fields of both in one object, in the order of the table of job fields.
+impl PartialSchema for JobSpec {
+    fn schema() -> RefOr<Schema> {
+        let RefOr::T(Schema::Object(mut shown)) = JobParts::schema() else {
+            return JobParts::schema();
+        };
+        let own = std::mem::take(&mut shown.properties);
+        for field in JOB_FIELDS {
+            if let Some(policy) = &field.policy {
+                shown.properties.insert(field.key().to_owned(), policy::schema(field, policy));
+                continue;
+            }
+            for key in field.keys() {
+                let own = own.get(key).map(|schema| (key.to_owned(), schema.clone()));
+                shown.properties.extend(own);
+            }
+        }
+        shown.description = Some("A job.".to_owned());
+        shown.into()
+    }
+}
+
+impl ToSchema for JobSpec {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("JobSpec")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        JobParts::schemas(schemas);
+        policy::schemas(schemas);
+    }
+}
+
+/// The fields of a job that have code of their own in every interface.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct JobSpec {
+pub struct JobParts {
     /// Unique among the jobs of the tenant.
     #[schema(
         min_length = 1,
@@ -59,9 +110,6 @@ pub struct JobSpec {
         example = "daily-report-generator"
     )]
     pub name: String,
-    /// For people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
     /// `ACTIVE`, `PAUSED` or `DISABLED`; `ACTIVE` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<JobStatus>,
@@ -109,71 +157,13 @@ pub struct JobSpec {
     /// When a failed attempt is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_config: Option<RetryConfig>,
-    /// How long one attempt may take; when absent 300 for HTTP jobs and 3600 for others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<Seconds>,
-    /// How long a cancelled attempt may take to end by itself; 10 when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grace_period_seconds: Option<Seconds>,
-    /// The policy for missed times; `LAST` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub catch_up: Option<CatchUp>,
-    /// The most times that `ALL` runs; 100 when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_catch_up: Option<u32>,
-    /// A run that cannot start within this time after its nominal time is missed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start_deadline_seconds: Option<Seconds>,
-    /// The policy when a run is due and earlier ones have not ended; `SKIP` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlap: Option<Overlap>,
-    /// How many runs may be under way before `overlap` decides; 1 when absent. With `ALLOW`, how
-    /// many may be under way at all, and `engine.max_runs_per_job` when absent; others wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
-    pub concurrency: Option<u32>,
-    /// Spreads starts over this much time after the nominal time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jitter_seconds: Option<Seconds>,
-    /// 0 to 9, higher is more urgent; 5 when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9)]
-    pub priority: Option<u8>,
-    /// The policy for a one-time job when its run has ended; `PRESERVE` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_completion: Option<OnCompletion>,
-    /// The policy for a run whose node was lost; `RETRY` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_lost: Option<OnLost>,
-    /// How long a run is HELD for a decision with `on_lost` `ASK`; a day when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_lost_timeout_seconds: Option<Seconds>,
-    /// The outcome without a decision; `FAIL` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_lost_default: Option<LostAnswer>,
     /// Jobs that must have ended before this one starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub depends_on: Vec<Upstream>,
-    /// How many of them must have ended; `ALL` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dependency_rule: Option<DependencyRule>,
-    /// How long a run waits for them; until the next nominal time when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dependency_timeout_seconds: Option<Seconds>,
-    /// Words to find it by.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false, max_items = 64)]
-    pub tags: Vec<String>,
     /// How long its history is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<RetentionRule>,
-    /// The database role that it acts as.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_as: Option<String>,
-    /// Where and how it is executed; `LOCAL_SAFE` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class: Option<JobClass>,
     /// Labels of the nodes that may execute it; all may when there are none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
@@ -196,11 +186,6 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub parameter_rules: Vec<ParameterSpec>,
-    /// Whether its statements are committed together with the record that they were carried out: they
-    /// work in the database of the store, which is PostgreSQL.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
-    pub exactly_once: bool,
     /// The pool in which a run takes a place before it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolOfJob>,
@@ -297,6 +282,31 @@ impl From<&CalendarUse> for JobCalendar {
 }
 
 impl JobSpec {
+    /// The definition in the request; `upstream` are the jobs of `depends_on`, in their order.
+    pub fn definition(
+        &self,
+        upstream: Vec<Dependency>,
+        now: Timestamp,
+        zones: &Zones,
+    ) -> Result<Definition> {
+        let mut definition = self.parts.definition(upstream, now, zones)?;
+        self.policies.apply(&mut definition);
+        check_tags(&definition.tags)?;
+        Ok(definition)
+    }
+
+    /// The definition of a job.
+    pub fn of(job: &Job) -> Self {
+        JobSpec { parts: JobParts::of(job), policies: Policies::of(&job.definition) }
+    }
+
+    /// Whether a timeout is given.
+    pub fn has_timeout(&self) -> bool {
+        self.policies.has("timeout_seconds")
+    }
+}
+
+impl JobParts {
     /// The action: that of the payload, or the artifact.
     fn action(&self) -> Result<Action> {
         let fields = [("artifact_id", &self.artifact_id), ("entrypoint", &self.entrypoint)];
@@ -314,62 +324,32 @@ impl JobSpec {
         }
     }
 
-    /// The definition in the request; `upstream` are the jobs of `depends_on`, in their order.
-    pub fn definition(
+    fn definition(
         &self,
         upstream: Vec<Dependency>,
         now: Timestamp,
         zones: &Zones,
     ) -> Result<Definition> {
-        check_tags(&self.tags)?;
-        let default = Definition::default();
-        let or = |given: Option<Seconds>, default| given.map_or(default, |seconds| seconds.0);
         let action = self.action()?;
+        let retention = self.retention.as_ref().map(RetentionRule::rule).transpose()?;
+        let pool = |pool: &PoolOfJob| PoolUse {
+            name: pool.name.clone(),
+            weight: pool.weight.unwrap_or(1),
+        };
         Ok(Definition {
-            description: self.description.clone(),
             when: self.when(now, zones)?,
-            run_as: self.run_as.clone(),
             retry: self.retry_config.clone().unwrap_or_default().policy()?,
-            timeout: or(self.timeout_seconds, action.default_timeout()),
+            timeout: action.default_timeout(),
             action,
-            grace_period: or(self.grace_period_seconds, default.grace_period),
-            catch_up: self.catch_up.map_or(default.catch_up, Into::into),
-            max_catch_up: self.max_catch_up.unwrap_or(default.max_catch_up),
-            start_deadline: self.start_deadline_seconds.map(|seconds| seconds.0),
-            overlap: self.overlap.map_or(default.overlap, Into::into),
-            concurrency: self.concurrency,
-            jitter: or(self.jitter_seconds, default.jitter),
-            priority: self.priority.unwrap_or(default.priority),
-            on_completion: self.on_completion.map_or(default.on_completion, Into::into),
-            on_lost: self.on_lost.map_or(default.on_lost, Into::into),
             depends_on: upstream,
-            dependency_rule: self.dependency_rule.map(Into::into).unwrap_or_default(),
-            dependency_timeout: self.dependency_timeout_seconds.map(|seconds| seconds.0),
-            tags: self.tags.clone(),
-            retention: self
-                .retention
-                .as_ref()
-                .map(RetentionRule::rule)
-                .transpose()?
-                .unwrap_or_default(),
-            class: self.class.map_or(default.class, Into::into),
+            retention: retention.unwrap_or_default(),
             run_on: Labels(self.run_on.clone()),
             partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
             parameters: partition::parameters(&self.parameters, self.parameters_from.as_ref())?,
-            queue: None,
             calendars: self.calendars.iter().map(CalendarUse::from).collect(),
-            paused_by: None,
             parameter_rules: self.parameter_rules.iter().map(ParameterSpec::rule).collect(),
-            exactly_once: self.exactly_once,
-            lost_question: LostQuestion {
-                timeout: or(self.on_lost_timeout_seconds, default.lost_question.timeout),
-                then: self.on_lost_default.map_or(default.lost_question.then, Into::into),
-            },
-            pool: self
-                .pool
-                .as_ref()
-                .map(|pool| PoolUse { name: pool.name.clone(), weight: pool.weight.unwrap_or(1) }),
-            dag: None,
+            pool: self.pool.as_ref().map(pool),
+            ..Definition::default()
         })
     }
 
@@ -388,40 +368,15 @@ impl JobSpec {
         }
     }
 
-    /// The definition of a job.
-    pub fn of(job: &Job) -> Self {
+    fn of(job: &Job) -> Self {
         let definition = &job.definition;
-        let default = Definition::default();
-        let unless = |value, default| (value != default).then_some(Seconds(value));
-        let mut spec = JobSpec {
+        let mut parts = JobParts {
             name: job.name.clone(),
-            description: definition.description.clone(),
             status: Some(job.state.into()),
             payload: Some(payload::of(&definition.action)),
             retry_config: Some(RetryConfig::of(&definition.retry)),
-            timeout_seconds: Some(Seconds(definition.timeout)),
-            grace_period_seconds: Some(Seconds(definition.grace_period)),
-            catch_up: Some(definition.catch_up.into()),
-            max_catch_up: Some(definition.max_catch_up),
-            start_deadline_seconds: definition.start_deadline.map(Seconds),
-            overlap: Some(definition.overlap.into()),
-            concurrency: definition.concurrency,
-            jitter_seconds: unless(definition.jitter, default.jitter),
-            priority: Some(definition.priority),
-            on_completion: definition.when.is_one_time().then(|| definition.on_completion.into()),
-            on_lost: Some(definition.on_lost.into()),
-            on_lost_timeout_seconds: (definition.on_lost == domain::job::OnLost::Ask)
-                .then_some(Seconds(definition.lost_question.timeout)),
-            on_lost_default: (definition.on_lost == domain::job::OnLost::Ask)
-                .then(|| definition.lost_question.then.into()),
             depends_on: definition.depends_on.iter().map(shown_dependency).collect(),
-            dependency_rule: (definition.dependency_rule != default.dependency_rule)
-                .then(|| definition.dependency_rule.into()),
-            dependency_timeout_seconds: definition.dependency_timeout.map(Seconds),
-            tags: definition.tags.clone(),
             retention: RetentionRule::from_rule(definition.retention),
-            run_as: definition.run_as.clone(),
-            class: (definition.class != default.class).then(|| definition.class.into()),
             run_on: definition.run_on.0.clone(),
             partition: definition.partition.as_ref().map(PartitionSpec::of),
             parameters: definition.parameters.values.clone().into_iter().collect(),
@@ -430,17 +385,16 @@ impl JobSpec {
                 database: from.database.clone(),
             }),
             calendars: definition.calendars.iter().map(JobCalendar::from).collect(),
-            exactly_once: definition.exactly_once,
             parameter_rules: definition.parameter_rules.iter().map(ParameterSpec::of).collect(),
             pool: definition
                 .pool
                 .as_ref()
                 .map(|pool| PoolOfJob { name: pool.name.clone(), weight: Some(pool.weight) }),
             version: Some(job.version),
-            ..JobSpec::default()
+            ..JobParts::default()
         };
-        spec.show_when(&definition.when);
-        spec
+        parts.show_when(&definition.when);
+        parts
     }
 }
 

@@ -39,30 +39,6 @@ mirror! {
 }
 
 mirror! {
-    /// How many of the jobs that a job depends on must have ended.
-    DependencyRule = domain::dependency::DependencyRule {
-        /// All of them.
-        All,
-        /// One of them.
-        Any,
-    }
-}
-
-mirror! {
-    /// The policy when a run is due and earlier ones have not ended.
-    Overlap = domain::job::Overlap {
-        /// It runs beside them.
-        Allow,
-        /// It does not run.
-        Skip,
-        /// It waits for them.
-        Queue,
-        /// They are cancelled, and it runs when they have ended.
-        CancelPrevious,
-    }
-}
-
-mirror! {
     /// Whether a job runs on the days of a calendar.
     CalendarMode = domain::calendar::CalendarMode {
         /// It does not run on them.
@@ -93,28 +69,6 @@ mirror! {
         LeaderOnly,
         /// By any node, when a majority of the schedulers has acknowledged the run.
         QuorumRequired,
-    }
-}
-
-mirror! {
-    /// The policy for a one-time job when its run has ended.
-    OnCompletion = domain::job::OnCompletion {
-        /// It stays.
-        Preserve,
-        /// It is removed.
-        Drop,
-    }
-}
-
-mirror! {
-    /// The policy for a run whose node was lost.
-    OnLost = domain::job::OnLost {
-        /// It is tried again: its work happens at least once.
-        Retry,
-        /// It fails: its work happens at most once.
-        Fail,
-        /// It is HELD until a user decides, or `on_lost_timeout_seconds` are over.
-        Ask,
     }
 }
 

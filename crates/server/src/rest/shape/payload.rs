@@ -182,6 +182,8 @@ pub struct BackupPayload {
     pub keep: Option<u32>,
     /// Whether outputs of runs are part of it; true when absent.
     pub outputs: Option<bool>,
+    /// Whether the archives of artifacts are part of it; false when absent.
+    pub artifacts: Option<bool>,
 }
 
 /// Does nothing, successfully.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::duration::Seconds;
-use super::job::JobSpec;
+use super::job::JobParts;
 use super::mirror::{GapRule, OverlapRule};
 use crate::problem::{Code, Problem, Result};
 
@@ -54,7 +54,7 @@ impl Dst {
     }
 }
 
-impl JobSpec {
+impl JobParts {
     /// The kind that the request names, or gives away.
     fn kind(&self) -> Result<JobType> {
         let telling = [

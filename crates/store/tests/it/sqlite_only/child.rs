@@ -16,7 +16,7 @@ use domain::job::{Definition, Job, JobState};
 use domain::run::{ClaimedRun, NewRun, Origin, Outcome, RunState};
 use jiff::Timestamp;
 use store::sqlite::SqliteStore;
-use store::{Applied, Change, ClaimFor, NodeInfo, Prepared, Store};
+use store::{Applied, Change, ClaimFor, NodeInfo, Prepared, SYSTEM, Store};
 use uuid::Uuid;
 
 use crate::lab::{completed, processes, seconds, want};
@@ -70,7 +70,7 @@ pub async fn work(file: &Path, life: u64, rounds: u64) {
         plan: None,
         changed: Vec::new(),
     };
-    if let Err(error) = store.define(&[change]).await {
+    if let Err(error) = store.define(&[change], SYSTEM).await {
         say(&[format!("refused {error}")]);
     }
     let tasks = (0..4).map(|task| {

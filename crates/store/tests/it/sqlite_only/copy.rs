@@ -1,6 +1,7 @@
 //! Copies of the file while it is written, and their use as a restored store.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use domain::id::TenantId;
 use domain::run::{Outcome, RunState};
@@ -103,7 +104,8 @@ async fn a_restored_store_knows_no_grant_of_before() {
     assert_eq!((revived.jobs, revived.running), (1, 2));
     assert!(revived.fence > last && revived.fence < 1 << 53, "{revived:?} after {last}");
     let store = Arc::new(SqliteStore::open(&to, lab.bench.clock.reader()).unwrap());
-    let there = Lab { bench: SqliteBench::open().await, store, last_id: 1_000.into() };
+    let there = Lab::new(SqliteBench::open().await, store);
+    there.last_id.store(1_000, Ordering::Relaxed);
     let audited = there.store.audit(&AuditFilter::of(TenantId::CLUSTER), None, 1).await.unwrap();
     let [row] = &audited[..] else { panic!("{audited:?}") };
     assert_eq!((row.event.actor.as_str(), row.event.outcome.as_str()), ("os:ann", "RESTORED"));

@@ -3,7 +3,7 @@
 use domain::bucket::Buckets;
 use domain::run::{Outcome, RunState, Wait};
 use store::sqlite::SqliteStore;
-use store::{Applied, ClaimFor, RunFilter, Store, StoreError};
+use store::{Applied, ClaimFor, RunFilter, SYSTEM, Store, StoreError};
 
 use crate::bench::{Bench, SqliteBench};
 use crate::lab::{Lab, completed, ids, minutes, processes, retried, seconds, want};
@@ -15,11 +15,11 @@ async fn lab() -> Lab<SqliteBench> {
 }
 
 async fn reopened(lab: Lab<SqliteBench>) -> Lab<SqliteBench> {
-    let Lab { bench, store, last_id } = lab;
+    let Lab { bench, store, last_id, author } = lab;
     drop(store);
     let bench = bench.reopen();
     let store = bench.handle().await;
-    Lab { bench, store, last_id }
+    Lab { bench, store, last_id, author }
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn everything_that_was_answered_is_there() {
     lab.finish(node, completed(node, &held[0])).await;
     lab.finish(node, retried(node, &held[1], minutes(5))).await;
     lab.wait(node, &held[2], Wait::Upstream, Some(lab.now().await + minutes(9))).await;
-    lab.store.cancel(held[3].run.id, &crate::lab::stop()).await.unwrap();
+    lab.store.cancel(held[3].run.id, &crate::lab::stop(), SYSTEM).await.unwrap();
     let before = lab.store.list_runs(&RunFilter::of_job(job.id), None, 99).await.unwrap();
     let counts = lab.store.counts().await.unwrap();
     let now = lab.now().await;

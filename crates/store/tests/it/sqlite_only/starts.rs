@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::job::JobState;
 use rusqlite::Connection;
 use store::sqlite::SqliteStore;
-use store::{Applied, Change, Changed, Prepared, Store};
+use store::{Applied, Change, Changed, Prepared, SYSTEM, Store};
 
 use crate::bench::{Bench, ManualClock, SqliteBench};
 use crate::lab::{Lab, completed, question, seconds, want_soon};
@@ -44,7 +44,7 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
         changed: Vec::new(),
     };
     let writer = Arc::clone(&store);
-    let changing = tokio::spawn(async move { writer.define(&[change]).await.unwrap() });
+    let changing = tokio::spawn(async move { writer.define(&[change], SYSTEM).await.unwrap() });
     while !read.load(Ordering::SeqCst) {
         tokio::task::yield_now().await;
     }

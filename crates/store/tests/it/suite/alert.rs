@@ -5,7 +5,9 @@ use domain::id::{NodeId, ObjectId};
 use domain::job::Job;
 use domain::object::{Object, ObjectKind};
 use domain::run::{LedgerEntry, Outcome, Reason, ReasonCode};
-use store::{Alerts, Channel, Delivery, Finish, NamedResources, RecordPlan, Store, Verdict};
+use store::{
+    Alerts, Channel, Delivery, Finish, NamedResources, RecordPlan, SYSTEM, Store, Verdict,
+};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -186,7 +188,7 @@ pub async fn ordinary_ends_raise_none<B: Bench>(lab: &Lab<B>) {
     }
     // A cancelled run raises no alert.
     let claimed = lab.started(node, &job).await;
-    lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
+    lab.store.cancel(claimed.run.id, &stop(), SYSTEM).await.unwrap();
     let mut finish = ended(node, &claimed, Outcome::Failed);
     finish.verdict = Verdict::End { outcome: Outcome::Failed, reason: None, dead_letter: true };
     lab.finish(node, finish).await;
@@ -290,12 +292,12 @@ pub async fn deliveries_are_listed_in_pages<B: Bench>(lab: &Lab<B>) {
         created_at: now,
         changed_at: now,
     };
-    lab.store.put_object(&channel, 0).await.unwrap();
+    lab.store.put_object(&channel, 0, SYSTEM).await.unwrap();
     let name = channel.id.to_string();
     lab.store.record_delivery(&name, alerts[0].id(), &Delivery::Done).await.unwrap();
     let count =
         async |channel: &str| lab.store.deliveries(channel, None, 9).await.unwrap().items.len();
     assert_eq!((count(&name).await, count("hook").await), (1, 3));
-    lab.store.remove_object(job.tenant, channel.id, 1).await.unwrap();
+    lab.store.remove_object(job.tenant, channel.id, 1, SYSTEM).await.unwrap();
     assert_eq!((count(&name).await, count("hook").await), (0, 3));
 }

@@ -6,7 +6,7 @@ use domain::artifact::{ArchiveFacts, ArtifactDigest, ArtifactVersion};
 use domain::audit::Kind;
 use domain::id::TenantId;
 use jiff::{SignedDuration, Timestamp};
-use store::{Artifacts, AuditFilter, AuditLog, PushedArtifact, as_author};
+use store::{Artifacts, AuditFilter, AuditLog, PushedArtifact, SYSTEM};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, tenant};
@@ -34,7 +34,7 @@ fn content(tenant: TenantId, name: &str, byte: u8) -> ArtifactVersion {
 }
 
 async fn push(store: &impl Artifacts, name: &str, byte: u8) -> u32 {
-    match store.push_artifact(&content(tenant(1), name, byte)).await.unwrap() {
+    match store.push_artifact(&content(tenant(1), name, byte), "ann").await.unwrap() {
         PushedArtifact::New(new) => new.version,
         PushedArtifact::Same(same) => panic!("the same as {}", same.version),
     }
@@ -50,10 +50,10 @@ pub async fn versions_are_numbered_and_never_reused<B: Bench>(lab: &Lab<B>) {
     let new = content(tenant(1), "sync", 1);
     assert_eq!((found.version, found.archive, &found.labels), (3, new.archive, &new.labels));
     assert!(found.created_at <= lab.now().await);
-    assert!(store.delete_artifact(tenant(1), "sync", 3).await.unwrap());
-    assert!(!store.delete_artifact(tenant(1), "sync", 3).await.unwrap());
-    assert!(!store.delete_artifact(tenant(1), "sync", 9).await.unwrap());
-    assert!(!store.delete_artifact(tenant(2), "sync", 1).await.unwrap());
+    assert!(store.delete_artifact(tenant(1), "sync", 3, SYSTEM).await.unwrap());
+    assert!(!store.delete_artifact(tenant(1), "sync", 3, SYSTEM).await.unwrap());
+    assert!(!store.delete_artifact(tenant(1), "sync", 9, SYSTEM).await.unwrap());
+    assert!(!store.delete_artifact(tenant(2), "sync", 1, SYSTEM).await.unwrap());
     assert_eq!(newest().await.unwrap().version, 2);
     let deleted = store.artifact(tenant(1), "sync", 3).await.unwrap().unwrap();
     assert!(deleted.deleted_at.is_some());
@@ -66,9 +66,9 @@ pub async fn versions_are_numbered_and_never_reused<B: Bench>(lab: &Lab<B>) {
 pub async fn the_same_content_is_the_same_version<B: Bench>(lab: &Lab<B>) {
     assert_eq!(push(&*lab.store, "sync", 1).await, 1);
     let again = content(tenant(1), "sync", 1);
-    let answer = lab.store.push_artifact(&again).await.unwrap();
+    let answer = lab.store.push_artifact(&again, SYSTEM).await.unwrap();
     assert!(matches!(answer, PushedArtifact::Same(it) if it.version == 1));
-    let elsewhere = lab.store.push_artifact(&content(tenant(2), "sync", 1)).await.unwrap();
+    let elsewhere = lab.store.push_artifact(&content(tenant(2), "sync", 1), SYSTEM).await.unwrap();
     assert!(matches!(elsewhere, PushedArtifact::New(it) if it.version == 1));
 }
 
@@ -76,7 +76,7 @@ pub async fn artifacts_are_listed_in_pages<B: Bench>(lab: &Lab<B>) {
     for (name, byte) in [("b", 1), ("a", 1), ("b", 2), ("a_b", 1), ("b", 3)] {
         push(&*lab.store, name, byte).await;
     }
-    lab.store.delete_artifact(tenant(1), "b", 2).await.unwrap();
+    lab.store.delete_artifact(tenant(1), "b", 2, SYSTEM).await.unwrap();
     let all = [("a", 1), ("a_b", 1), ("b", 3), ("b", 1)];
     for limit in 1..=5 {
         let (mut seen, mut after) = (Vec::new(), None);
@@ -116,7 +116,7 @@ pub async fn racing_pushes_have_numbers_of_their_own<B: Bench>(lab: &Lab<B>) {
 pub async fn content_is_needed_for_a_day_after_its_last_version<B: Bench>(lab: &Lab<B>) {
     push(&*lab.store, "sync", 1).await;
     push(&*lab.store, "sync", 2).await;
-    lab.store.push_artifact(&content(tenant(2), "other", 2)).await.unwrap();
+    lab.store.push_artifact(&content(tenant(2), "other", 2), SYSTEM).await.unwrap();
     let needed = async |grace| {
         let asked = [digest(1), digest(2), digest(3)];
         lab.store.needed_artifacts(&asked, grace).await.unwrap()
@@ -124,18 +124,17 @@ pub async fn content_is_needed_for_a_day_after_its_last_version<B: Bench>(lab: &
     let day = SignedDuration::from_hours(24);
     assert_eq!(needed(day).await, [digest(1), digest(2)]);
     for number in [1, 2] {
-        lab.store.delete_artifact(tenant(1), "sync", number).await.unwrap();
+        lab.store.delete_artifact(tenant(1), "sync", number, SYSTEM).await.unwrap();
     }
     assert_eq!(needed(day).await, [digest(1), digest(2)], "deleted a moment ago");
     assert_eq!(needed(SignedDuration::ZERO).await, [digest(2)], "another tenant has the second");
 }
 
 pub async fn pushes_and_deletions_are_audited<B: Bench>(lab: &Lab<B>) {
-    as_author("ann".to_owned(), push(&*lab.store, "sync", 1)).await;
+    push(&*lab.store, "sync", 1).await;
     let pushed = lab.store.artifact(tenant(1), "sync", 1).await.unwrap().unwrap();
     assert_eq!(pushed.created_by, "ann");
-    let delete = lab.store.delete_artifact(tenant(1), "sync", 1);
-    assert!(as_author("bob".to_owned(), delete).await.unwrap());
+    assert!(lab.store.delete_artifact(tenant(1), "sync", 1, "bob").await.unwrap());
     let filter = AuditFilter { kinds: vec![Kind::ArtifactChanged], ..AuditFilter::of(tenant(1)) };
     let rows = lab.store.audit(&filter, None, 10).await.unwrap();
     let seen: Vec<_> =

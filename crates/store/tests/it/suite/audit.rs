@@ -9,7 +9,7 @@ use domain::run::Outcome;
 use domain::secret::{Scope, SecretPlace};
 use store::{
     AuditFilter, AuditLog, Cancelled, Chain, Changed, ClaimRequest, KeptSecret, NamedResources,
-    Prepared, Sealed, SecretStore, Set, Settings, Store, as_author,
+    Prepared, Sealed, SecretStore, Set, Settings, Store,
 };
 
 use crate::bench::Bench;
@@ -64,23 +64,21 @@ async fn seal<S: AuditLog>(store: &S, tenant: TenantId, limit: u32) -> bool {
 }
 
 pub async fn what_is_done_is_recorded_with_it<B: Bench>(lab: &Lab<B>) {
-    as_author("anna".to_owned(), async {
-        let mut job = lab.job("job").await;
-        lab.update(&mut job, Prepared::Keep).await;
-        // A refused change leaves no row.
-        let taken = lab.draft("job").await;
-        assert!(matches!(lab.change(&taken, None, Prepared::Keep).await, Changed::NameTaken(_)));
-        let stale = lab.change(&job, Some(7), Prepared::Keep).await;
-        assert_eq!(stale, Changed::VersionConflict(2));
-        job.state = JobState::Deleted;
-        lab.update(&mut job, Prepared::Drop).await;
-        assert_eq!(lab.store.set("limit", Some("1"), 0).await.unwrap(), Set::Done(1));
-        assert_eq!(lab.store.set("limit", Some("2"), 0).await.unwrap(), Set::Conflict(1));
-        assert_eq!(lab.store.set("limit", Some("2"), 1).await.unwrap(), Set::Done(2));
-        assert_eq!(lab.store.set("limit", None, 2).await.unwrap(), Set::Done(0));
-        assert_eq!(lab.store.set("limit", None, 0).await.unwrap(), Set::Done(0));
-    })
-    .await;
+    lab.set_author("anna");
+    let mut job = lab.job("job").await;
+    lab.update(&mut job, Prepared::Keep).await;
+    // A refused change leaves no row.
+    let taken = lab.draft("job").await;
+    assert!(matches!(lab.change(&taken, None, Prepared::Keep).await, Changed::NameTaken(_)));
+    let stale = lab.change(&job, Some(7), Prepared::Keep).await;
+    assert_eq!(stale, Changed::VersionConflict(2));
+    job.state = JobState::Deleted;
+    lab.update(&mut job, Prepared::Drop).await;
+    assert_eq!(lab.store.set("limit", Some("1"), 0, "anna").await.unwrap(), Set::Done(1));
+    assert_eq!(lab.store.set("limit", Some("2"), 0, "anna").await.unwrap(), Set::Conflict(1));
+    assert_eq!(lab.store.set("limit", Some("2"), 1, "anna").await.unwrap(), Set::Done(2));
+    assert_eq!(lab.store.set("limit", None, 2, "anna").await.unwrap(), Set::Done(0));
+    assert_eq!(lab.store.set("limit", None, 0, "anna").await.unwrap(), Set::Done(0));
     let rows = all(lab, TenantId::DEFAULT).await;
     assert!(rows.windows(2).all(|pair| pair[0].place < pair[1].place));
     let now = lab.now().await;
@@ -106,8 +104,8 @@ pub async fn changes_of_secrets_are_recorded_without_values<B: Bench>(lab: &Lab<
     lab.store.keep_secret(&secret(1)).await.unwrap();
     lab.store.keep_secret(&secret(1)).await.unwrap();
     lab.store.keep_secret(&secret(2)).await.unwrap();
-    lab.store.remove_secret(&place, 1).await.unwrap();
-    as_author("bob".to_owned(), async { lab.store.remove_secret(&place, 2).await.unwrap() }).await;
+    lab.store.remove_secret(&place, 1, "bob").await.unwrap();
+    lab.store.remove_secret(&place, 2, "bob").await.unwrap();
     let rows = all(lab, tenant(9)).await;
     let details: Vec<_> = rows.iter().map(|row| row.event.details.as_str()).collect();
     let expected = [1, 2, 0]
@@ -131,14 +129,11 @@ pub async fn changes_of_databases_and_channels_are_recorded<B: Bench>(lab: &Lab<
         created_at: now,
         changed_at: now,
     };
-    as_author("anna".to_owned(), async {
-        lab.store.put_object(&draft, 0).await.unwrap();
-        lab.store.put_object(&draft, 0).await.unwrap();
-        lab.store.put_object(&draft, 1).await.unwrap();
-        lab.store.remove_object(draft.tenant, draft.id, 1).await.unwrap();
-        lab.store.remove_object(draft.tenant, draft.id, 2).await.unwrap();
-    })
-    .await;
+    lab.store.put_object(&draft, 0, "anna").await.unwrap();
+    lab.store.put_object(&draft, 0, "anna").await.unwrap();
+    lab.store.put_object(&draft, 1, "anna").await.unwrap();
+    lab.store.remove_object(draft.tenant, draft.id, 1, "anna").await.unwrap();
+    lab.store.remove_object(draft.tenant, draft.id, 2, "anna").await.unwrap();
     let rows = all(lab, tenant(9)).await;
     let details: Vec<_> = rows.iter().map(|row| row.event.details.as_str()).collect();
     let expected = [1, 2, 0].map(|version| {
@@ -157,9 +152,7 @@ pub async fn who_asked_for_an_end_is_recorded<B: Bench>(lab: &Lab<B>) {
     let held = lab.started(node, &job).await;
     let queued = lab.due(&job).await;
     let before = all(lab, TenantId::DEFAULT).await.len();
-    let cancel = async |run| {
-        as_author("anna".to_owned(), async { lab.store.cancel(run, &stop()).await.unwrap() }).await
-    };
+    let cancel = async |run| lab.store.cancel(run, &stop(), "anna").await.unwrap();
     assert_eq!(cancel(held.run.id).await, Cancelled::Requested(node));
     assert_eq!(cancel(queued.id).await, Cancelled::Ended);
     assert_eq!(cancel(queued.id).await, Cancelled::EndedBefore(Outcome::Cancelled));

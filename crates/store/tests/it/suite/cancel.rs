@@ -2,7 +2,7 @@
 
 use domain::id::RunId;
 use domain::run::{Outcome, ReasonCode, RunState, Wait};
-use store::{Applied, Cancelled, Store, Verdict};
+use store::{Applied, Cancelled, SYSTEM, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -23,13 +23,13 @@ pub async fn a_run_that_nobody_holds_ends_at_once<B: Bench>(lab: &Lab<B>) {
     let queued = lab.due(&job).await;
     for run in [later.id, retrying.run.id, waiting.run.id, queued.id] {
         let why = reason(ReasonCode::Overlap, "a newer one");
-        assert_eq!(lab.store.cancel(run, &why).await.unwrap(), Cancelled::Ended);
+        assert_eq!(lab.store.cancel(run, &why, SYSTEM).await.unwrap(), Cancelled::Ended);
         let view = lab.view(run).await;
         assert_eq!(view.state, CANCELLED);
         assert_eq!(view.reason.as_deref(), Some("OVERLAP"));
         assert_eq!(view.reason_text.as_deref(), Some("a newer one"));
         assert!(view.finished_at.is_some() && !view.dead_letter);
-        let again = lab.store.cancel(run, &stop()).await.unwrap();
+        let again = lab.store.cancel(run, &stop(), SYSTEM).await.unwrap();
         assert_eq!(again, Cancelled::EndedBefore(Outcome::Cancelled));
     }
     assert_eq!(lab.claim(node, want(9)).await, []);
@@ -47,7 +47,7 @@ pub async fn the_holder_is_told<B: Bench>(lab: &Lab<B>) {
     let claimed = lab.started(node, &job).await;
     let kept = lab.started(node, &job).await;
     let run = claimed.run.id;
-    assert_eq!(lab.store.cancel(run, &stop()).await.unwrap(), Cancelled::Requested(node));
+    assert_eq!(lab.store.cancel(run, &stop(), SYSTEM).await.unwrap(), Cancelled::Requested(node));
     assert_eq!(lab.state(run).await, RunState::Running);
     for _ in 0..2 {
         let renewed = lab.store.renew(node, minutes(1)).await.unwrap().unwrap();
@@ -57,7 +57,7 @@ pub async fn the_holder_is_told<B: Bench>(lab: &Lab<B>) {
     let facts = lab.store.facts(node, &[question(&claimed), question(&kept)]).await.unwrap();
     assert!(facts[0].held && facts[0].cancel_requested);
     assert!(facts[1].held && !facts[1].cancel_requested);
-    assert_eq!(lab.store.cancel(run, &stop()).await.unwrap(), Cancelled::Requested(node));
+    assert_eq!(lab.store.cancel(run, &stop(), SYSTEM).await.unwrap(), Cancelled::Requested(node));
     lab.finish(node, ended(node, &claimed, Outcome::Cancelled)).await;
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap().unwrap().cancel, []);
 }
@@ -68,7 +68,7 @@ pub async fn a_cancelled_run_never_ends_otherwise<B: Bench>(lab: &Lab<B>) {
     let why = reason(ReasonCode::CancelRequested, "Ada asked for it");
     for outcome in [Outcome::Completed, Outcome::Failed, Outcome::Timeout, Outcome::Skipped] {
         let claimed = lab.started(node, &job).await;
-        lab.store.cancel(claimed.run.id, &why).await.unwrap();
+        lab.store.cancel(claimed.run.id, &why, SYSTEM).await.unwrap();
         let mut finish = ended(node, &claimed, outcome);
         if let Verdict::End { reason, dead_letter, .. } = &mut finish.verdict {
             *reason = Some(crate::lab::reason(ReasonCode::RetriesExhausted, "attempt 1 of 1"));
@@ -88,7 +88,7 @@ pub async fn a_cancelled_run_never_ends_otherwise<B: Bench>(lab: &Lab<B>) {
 pub async fn a_cancelled_run_is_not_tried_again<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let claimed = lab.started(node, &job).await;
-    lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
+    lab.store.cancel(claimed.run.id, &stop(), SYSTEM).await.unwrap();
     let finish = retried(node, &claimed, seconds(0));
     assert_eq!(lab.finish(node, finish.clone()).await, Applied::Ended(Outcome::Cancelled));
     assert_eq!(lab.finish(node, finish).await, Applied::Ended(Outcome::Cancelled));
@@ -102,7 +102,7 @@ pub async fn a_cancelled_run_is_not_tried_again<B: Bench>(lab: &Lab<B>) {
 pub async fn a_cancelled_run_ends_with_its_lost_node<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let claimed = lab.started(node, &job).await;
-    lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
+    lab.store.cancel(claimed.run.id, &stop(), SYSTEM).await.unwrap();
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
     let applied = lab.store.settle_lost(&[lost(node, &claimed)]).await.unwrap();
@@ -116,7 +116,7 @@ pub async fn a_request_passes_to_the_next_holder<B: Bench>(lab: &Lab<B>) {
     let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     lab.started(other, &job).await;
     let claimed = lab.started(node, &job).await;
-    lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
+    lab.store.cancel(claimed.run.id, &stop(), SYSTEM).await.unwrap();
     lab.store.leave(node, &[]).await.unwrap();
     let again = lab.claim_one(other).await;
     assert!(lab.store.facts(other, &[question(&again)]).await.unwrap()[0].cancel_requested);
@@ -138,12 +138,12 @@ pub async fn what_has_ended_cannot_be_cancelled<B: Bench>(lab: &Lab<B>) {
         let claimed = lab.started(node, &job).await;
         lab.finish(node, ended(node, &claimed, outcome)).await;
         let before = lab.view(claimed.run.id).await;
-        let answer = lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
+        let answer = lab.store.cancel(claimed.run.id, &stop(), SYSTEM).await.unwrap();
         assert_eq!(answer, Cancelled::EndedBefore(outcome));
         assert_eq!(lab.view(claimed.run.id).await, before);
     }
     let unknown = RunId(lab.id());
-    assert_eq!(lab.store.cancel(unknown, &stop()).await.unwrap(), Cancelled::NotFound);
+    assert_eq!(lab.store.cancel(unknown, &stop(), SYSTEM).await.unwrap(), Cancelled::NotFound);
 }
 
 /// Many callers at once: each run is either cancelled or completed, and both sides agree on which.
@@ -156,7 +156,7 @@ pub async fn a_cancel_that_races_the_end_has_one_answer<B: Bench>(lab: &Lab<B>) 
         let why = stop();
         let (exchanged, cancelled) = tokio::join!(
             lab.store.complete_and_claim(node, &done, store::ClaimRequest::default()),
-            handle.cancel(claimed.run.id, &why)
+            handle.cancel(claimed.run.id, &why, SYSTEM)
         );
         let applied = exchanged.unwrap().applied.remove(0);
         let expected = match cancelled.unwrap() {

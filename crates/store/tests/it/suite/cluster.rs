@@ -10,7 +10,8 @@ use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
 use jiff::SignedDuration;
 use store::{
     Applied, AuditFilter, AuditLog, ClaimFor, ClaimRequest, Cluster, NodeControl,
-    NodeControlOutcome, NodeInfo, Prepared, RetentionCutoff, RunQueries, Settings, Store, Verdict,
+    NodeControlOutcome, NodeInfo, Prepared, RetentionCutoff, RunQueries, SYSTEM, Settings, Store,
+    Verdict,
 };
 use tokio::task::JoinSet;
 
@@ -93,7 +94,7 @@ pub async fn only_an_active_scheduler_becomes_the_leader<B: Bench>(lab: &Lab<B>)
     let agent = node(lab, "agent", &[NodeRole::Agent], "").await;
     assert_eq!(lab.store.take_leadership(agent).await.unwrap().node, None);
     let draining = scheduler(lab, "draining").await;
-    lab.store.steer(draining, NodeControl::Drain).await.unwrap();
+    lab.store.steer(draining, NodeControl::Drain, SYSTEM).await.unwrap();
     assert_eq!(lab.store.take_leadership(draining).await.unwrap().node, None);
     assert_eq!(lab.store.take_leadership(NodeId(lab.id())).await.unwrap().node, None);
     let planner = node(lab, "planner", &[NodeRole::Scheduler], "").await;
@@ -244,9 +245,9 @@ pub async fn only_the_leader_of_the_present_epoch_gets_its_runs<B: Bench>(lab: &
 pub async fn a_drained_node_is_handed_nothing_that_is_placed<B: Bench>(lab: &Lab<B>) {
     let node = node(lab, "eu", &NodeRole::ALL, "zone=eu").await;
     due(lab, &job_of(lab, "in eu", Class::LocalSafe, "zone=eu").await).await;
-    lab.store.steer(node, NodeControl::Drain).await.unwrap();
+    lab.store.steer(node, NodeControl::Drain, SYSTEM).await.unwrap();
     assert_eq!(placed(lab, node, None).await, []);
-    lab.store.steer(node, NodeControl::Resume).await.unwrap();
+    lab.store.steer(node, NodeControl::Resume, SYSTEM).await.unwrap();
     assert_eq!(placed(lab, node, None).await.len(), 1);
 }
 
@@ -340,7 +341,10 @@ pub async fn who_fell_silent_counts_until_it_is_removed<B: Bench>(lab: &Lab<B>) 
     lab.store.reap(9).await.unwrap();
     assert_eq!(state_of(lab, dead).await, NodeState::Down);
     assert_eq!(lab.store.acknowledge_runs(alive).await.unwrap(), 0, "one of two");
-    assert_eq!(lab.store.steer(dead, NodeControl::Remove).await.unwrap(), NodeControlOutcome::Done);
+    assert_eq!(
+        lab.store.steer(dead, NodeControl::Remove, SYSTEM).await.unwrap(),
+        NodeControlOutcome::Done
+    );
     assert_eq!(state_of(lab, dead).await, NodeState::Gone);
     assert_eq!(lab.store.acknowledge_runs(alive).await.unwrap(), 1, "one of one");
 }
@@ -385,30 +389,39 @@ pub async fn a_node_is_drained_and_learns_of_it<B: Bench>(lab: &Lab<B>) {
     assert!(!draining().await);
     for _ in 0..2 {
         assert_eq!(
-            lab.store.steer(node, NodeControl::Drain).await.unwrap(),
+            lab.store.steer(node, NodeControl::Drain, SYSTEM).await.unwrap(),
             NodeControlOutcome::Done
         );
     }
     assert!(draining().await);
     assert_eq!(state_of(lab, node).await, NodeState::Draining);
     assert_eq!(
-        lab.store.steer(node, NodeControl::Remove).await.unwrap(),
+        lab.store.steer(node, NodeControl::Remove, SYSTEM).await.unwrap(),
         NodeControlOutcome::Alive
     );
-    assert_eq!(lab.store.steer(node, NodeControl::Resume).await.unwrap(), NodeControlOutcome::Done);
+    assert_eq!(
+        lab.store.steer(node, NodeControl::Resume, SYSTEM).await.unwrap(),
+        NodeControlOutcome::Done
+    );
     assert!(!draining().await);
     assert_eq!(state_of(lab, node).await, NodeState::Active);
-    let nobody = NodeId(lab.id());
+    let unknown = NodeId(lab.id());
     assert_eq!(
-        lab.store.steer(nobody, NodeControl::Drain).await.unwrap(),
+        lab.store.steer(unknown, NodeControl::Drain, SYSTEM).await.unwrap(),
         NodeControlOutcome::NotFound
     );
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
-    assert_eq!(lab.store.steer(node, NodeControl::Drain).await.unwrap(), NodeControlOutcome::Down);
-    assert_eq!(lab.store.steer(node, NodeControl::Remove).await.unwrap(), NodeControlOutcome::Done);
     assert_eq!(
-        lab.store.steer(node, NodeControl::Remove).await.unwrap(),
+        lab.store.steer(node, NodeControl::Drain, SYSTEM).await.unwrap(),
+        NodeControlOutcome::Down
+    );
+    assert_eq!(
+        lab.store.steer(node, NodeControl::Remove, SYSTEM).await.unwrap(),
+        NodeControlOutcome::Done
+    );
+    assert_eq!(
+        lab.store.steer(node, NodeControl::Remove, SYSTEM).await.unwrap(),
         NodeControlOutcome::NotFound
     );
     let filter = AuditFilter::of(domain::id::TenantId::CLUSTER);
@@ -420,7 +433,7 @@ pub async fn a_node_is_drained_and_learns_of_it<B: Bench>(lab: &Lab<B>) {
 
 pub async fn a_node_that_comes_back_is_one_node<B: Bench>(lab: &Lab<B>) {
     let first = scheduler(lab, "a").await;
-    lab.store.steer(first, NodeControl::Drain).await.unwrap();
+    lab.store.steer(first, NodeControl::Drain, SYSTEM).await.unwrap();
     lab.expire(first).await;
     lab.store.reap(9).await.unwrap();
     assert_eq!(state_of(lab, first).await, NodeState::Down);
@@ -484,9 +497,9 @@ pub async fn schedulers_are_those_that_take_part<B: Bench>(lab: &Lab<B>) {
     let c = node(lab, "c", &[NodeRole::Scheduler], "").await;
     node(lab, "agent", &[NodeRole::Agent], "").await;
     assert_eq!(schedulers().await, [a, b, c]);
-    lab.store.steer(a, NodeControl::Drain).await.unwrap();
+    lab.store.steer(a, NodeControl::Drain, SYSTEM).await.unwrap();
     assert_eq!(schedulers().await, [b, c]);
-    lab.store.steer(a, NodeControl::Resume).await.unwrap();
+    lab.store.steer(a, NodeControl::Resume, SYSTEM).await.unwrap();
     lab.store.leave(b, &[]).await.unwrap();
     lab.expire(c).await;
     assert_eq!(schedulers().await, [a, c], "it is not declared dead yet");

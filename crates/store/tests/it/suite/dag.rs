@@ -8,7 +8,7 @@ use domain::job::Job;
 use domain::run::{ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
 use store::{
     Advance, Applied, Cancelled, ClaimFor, DagRecords, DagRun, Dags, Finish, RetentionCutoff,
-    Store, Verdict,
+    SYSTEM, Store, Verdict,
 };
 
 use crate::bench::Bench;
@@ -90,12 +90,12 @@ pub async fn a_dag_run_begins_once_and_only_under_its_claim<B: Bench>(lab: &Lab<
     assert!(!begin(lab, node, &run, &new).await, "it has begun");
     assert_eq!(records(lab, run.run.id).await, (new, Vec::new()));
     let cancelled = lab.started(node, &job).await;
-    let asked = lab.store.cancel(cancelled.run.id, &stop()).await.unwrap();
+    let asked = lab.store.cancel(cancelled.run.id, &stop(), SYSTEM).await.unwrap();
     assert_eq!(asked, Cancelled::Requested(node));
     let new = header(&cancelled.run);
     assert!(!begin(lab, node, &cancelled, &new).await, "it was cancelled");
     // One that has begun ends as its steps do.
-    let asked = lab.store.cancel(run.run.id, &stop()).await.unwrap();
+    let asked = lab.store.cancel(run.run.id, &stop(), SYSTEM).await.unwrap();
     assert_eq!(asked, Cancelled::HasSteps);
     let view = lab.store.run(run.run.id).await.unwrap().unwrap();
     assert_eq!((view.state, view.reason), (RunState::Running, None));

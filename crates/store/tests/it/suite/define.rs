@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::bucket::Buckets;
 use domain::id::NodeId;
 use domain::job::{Dependency, DependsOn, Job, JobState};
-use store::{AuditLog, Change, Changed, Cluster, JobRecords, Prepared, Store};
+use store::{AuditLog, Change, Changed, Cluster, JobRecords, Prepared, SYSTEM, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -53,7 +53,7 @@ pub async fn an_id_belongs_to_one_job<B: Bench>(lab: &Lab<B>) {
         plan: None,
         changed: Vec::new(),
     });
-    let changed = lab.store.define(&changes).await.unwrap();
+    let changed = lab.store.define(&changes, SYSTEM).await.unwrap();
     assert_eq!(changed, [Changed::VersionConflict(1), Changed::Done]);
     assert_eq!(lab.stored(&job).await, Some(job));
 }
@@ -113,7 +113,7 @@ pub async fn a_conflict_does_not_stop_the_other_changes<B: Bench>(lab: &Lab<B>) 
         change(&Job { version: 8, ..stored.clone() }, Some(7)),
         change(&last, None),
     ];
-    let changed = lab.store.define(&changes).await.unwrap();
+    let changed = lab.store.define(&changes, SYSTEM).await.unwrap();
     let expected = [
         Changed::Done,
         Changed::NameTaken(stored.id),
@@ -149,8 +149,8 @@ pub async fn changes_together_are_all_made<B: Bench>(lab: &Lab<B>) {
         change_of(&second, None, Prepared::Keep),
         change_of(&gone, Some(1), Prepared::Drop),
     ];
-    assert_eq!(lab.store.define_together(&[]).await.unwrap(), []);
-    assert_eq!(lab.store.define_together(&changes).await.unwrap(), vec![Changed::Done; 4]);
+    assert_eq!(lab.store.define_together(&[], SYSTEM).await.unwrap(), []);
+    assert_eq!(lab.store.define_together(&changes, SYSTEM).await.unwrap(), vec![Changed::Done; 4]);
     for job in [&first, &changed, &second] {
         assert_eq!(lab.stored(job).await.as_ref(), Some(job));
     }
@@ -176,7 +176,7 @@ pub async fn one_refused_change_undoes_all_that_happen_with_it<B: Bench>(lab: &L
             refused,
             change_of(&changed, Some(1), Prepared::Keep),
         ];
-        let answers = lab.store.define_together(&changes).await.unwrap();
+        let answers = lab.store.define_together(&changes, SYSTEM).await.unwrap();
         assert_eq!(answers, [Changed::Done, expected, Changed::Done]);
         assert_eq!(lab.stored(&first).await, None);
         assert_eq!(lab.stored(&other).await.as_ref(), Some(&other));
@@ -193,7 +193,7 @@ pub async fn a_time_that_comes_undoes_changes_that_happen_together<B: Bench>(lab
     let later = Job { version: 2, next_run: Some(lab.now().await + minutes(9)), ..due.clone() };
     let changes =
         [change_of(&first, None, Prepared::Keep), change_of(&later, Some(1), Prepared::Drop)];
-    let answers = lab.store.define_together(&changes).await.unwrap();
+    let answers = lab.store.define_together(&changes, SYSTEM).await.unwrap();
     assert_eq!(answers[1], Changed::VersionConflict(1), "{answers:?}");
     assert_eq!((lab.stored(&first).await, lab.stored(&due).await), (None, Some(due)));
 }
@@ -213,7 +213,7 @@ pub async fn racing_changes_win_once_for_each_version<B: Bench>(lab: &Lab<B>) {
             plan: None,
             changed: Vec::new(),
         };
-        tasks.spawn(async move { store.define(&[change]).await.unwrap().remove(0) });
+        tasks.spawn(async move { store.define(&[change], SYSTEM).await.unwrap().remove(0) });
     }
     let mut answers = tasks.join_all().await;
     answers.retain(|answer| *answer != Changed::VersionConflict(2));
@@ -232,7 +232,7 @@ pub async fn racing_creations_share_no_name<B: Bench>(lab: &Lab<B>) {
             plan: None,
             changed: Vec::new(),
         };
-        tasks.spawn(async move { store.define(&[change]).await.unwrap().remove(0) });
+        tasks.spawn(async move { store.define(&[change], SYSTEM).await.unwrap().remove(0) });
     }
     let answers = tasks.join_all().await;
     let winner = lab.store.job_by_name(lab.draft("x").await.tenant, "report").await.unwrap();
@@ -287,7 +287,7 @@ pub async fn due_jobs_are_those_of_some_buckets<B: Bench>(lab: &Lab<B>) {
         changed: Vec::new(),
     };
     let changes: Vec<Change> = made.iter().map(change).collect();
-    assert_eq!(lab.store.define(&changes).await.unwrap(), vec![Changed::Done; 300]);
+    assert_eq!(lab.store.define(&changes, SYSTEM).await.unwrap(), vec![Changed::Done; 300]);
     let nodes: Vec<NodeId> = (0..3).map(|_| NodeId(lab.id())).collect();
     let ids = |jobs: &[Job]| jobs.iter().map(|job| job.id).collect::<Vec<_>>();
     for node in &nodes {

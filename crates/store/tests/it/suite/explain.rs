@@ -3,7 +3,7 @@
 use domain::audit::Kind;
 use domain::job::{Job, JobState};
 use domain::run::{NewRun, Wait};
-use store::{AuditLog, Change, Changed, LiveRun, Prepared, RunQueries, Store, Verdict, as_author};
+use store::{AuditLog, Change, Changed, LiveRun, Prepared, RunQueries, SYSTEM, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, stop, untried, want};
@@ -37,23 +37,24 @@ pub async fn a_live_run_tells_what_it_waits_for_and_its_place<B: Bench>(lab: &La
     }
     let waits = of(&runs[0]).await.unwrap();
     assert_eq!((waits.wait, waits.wait_until), (Some(Wait::Upstream), Some(until)));
-    lab.store.cancel(runs[0].id, &stop()).await.unwrap();
+    lab.store.cancel(runs[0].id, &stop(), SYSTEM).await.unwrap();
     assert_eq!(of(&runs[0]).await, None, "it has ended");
     let other = lab.run(&job, past);
     lab.submit(std::slice::from_ref(&other)).await;
     let held = lab.claim(node, want(1)).await.remove(0);
-    lab.store.cancel(other.id, &stop()).await.unwrap();
+    lab.store.cancel(other.id, &stop(), SYSTEM).await.unwrap();
     let (code, text) = of(&other).await.unwrap().cancel.unwrap();
     assert_eq!((code.as_str(), text), (stop().code.name(), stop().text));
     lab.finish(node, completed(node, &held)).await;
 }
 
 pub async fn changes_of_a_job_and_requests_about_a_run_are_found<B: Bench>(lab: &Lab<B>) {
-    let job = as_author("ann".to_owned(), lab.job("job")).await;
+    lab.set_author("ann");
+    let job = lab.job("job").await;
     lab.job("other").await;
     let run = lab.run(&job, lab.ago(60).await);
     lab.submit(std::slice::from_ref(&run)).await;
-    as_author("bob".to_owned(), lab.store.cancel(run.id, &stop())).await.unwrap();
+    lab.store.cancel(run.id, &stop(), "bob").await.unwrap();
     change(lab, "cid", &job, JobState::Paused, "job").await;
     let events = lab.store.job_events(job.id, 9).await.unwrap();
     let told: Vec<_> = events.iter().map(|it| (it.actor.as_str(), it.kind.clone())).collect();
@@ -74,9 +75,9 @@ async fn change<B: Bench>(lab: &Lab<B>, by: &str, job: &Job, state: JobState, na
         expected: Some(job.version),
         prepared: Prepared::Keep,
         plan: None,
-        changed: new.changed_fields(job),
+        changed: new.changed_fields(job).into_iter().map(str::to_owned).collect(),
     };
-    let done = as_author(by.to_owned(), lab.store.define(&[change])).await.unwrap();
+    let done = lab.store.define(&[change], by).await.unwrap();
     assert_eq!(done, [Changed::Done]);
     new
 }

@@ -5,6 +5,7 @@ use domain::job::{Job, JobState, When};
 use domain::run::{
     AttemptEnd, AttemptResult, ClaimedRun, ErrorCode, Grant, Outcome, ReasonCode, RunState, Wait,
 };
+use jiff::SignedDuration;
 use store::{Applied, ClaimFor, ClaimRequest, Finish, Prepared, RunFilter, Store, Verdict};
 
 use crate::bench::Bench;
@@ -271,9 +272,11 @@ pub async fn a_grant_belongs_to_one_node<B: Bench>(lab: &Lab<B>) {
 pub async fn an_end_may_change_the_state_of_the_job<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     for state in [JobState::Completed, JobState::Deleted] {
-        let at = lab.ago(30).await;
+        // A time is compared to the microsecond, and no text of the definition is in the way.
+        let at = lab.ago(30).await + SignedDuration::from_nanos(789);
         let mut job = lab.draft(&format!("{state:?}")).await;
         job.definition.when = When::At { at };
+        job.definition.description = Some("a\0b".to_owned());
         lab.create(&job).await;
         lab.submit(&[lab.tick(&job, at)]).await;
         let claimed = lab.claim_one(node).await;
@@ -294,6 +297,26 @@ pub async fn an_end_may_change_the_state_of_the_job<B: Bench>(lab: &Lab<B>) {
         lab.update(&mut stored, Prepared::Keep).await;
         lab.finish(node, finish).await;
         assert_eq!(lab.stored(&job).await.unwrap().state, JobState::Paused);
+    }
+}
+
+/// A one-time job that was given another time while its run was under way has not done its work.
+pub async fn an_end_does_not_complete_a_job_with_a_new_time<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let at = lab.ago(30).await;
+    let new_times = [When::At { at: at + seconds(3_600) }, When::Manual];
+    for (number, when) in new_times.into_iter().enumerate() {
+        let mut job = lab.draft(&format!("job {number}")).await;
+        job.definition.when = When::At { at };
+        lab.create(&job).await;
+        lab.submit(&[lab.tick(&job, at)]).await;
+        let claimed = lab.claim_one(node).await;
+        job.definition.when = when;
+        lab.update(&mut job, Prepared::Keep).await;
+        let mut finish = completed(node, &claimed);
+        finish.job_state = Some(JobState::Completed);
+        assert_eq!(lab.finish(node, finish).await, Applied::Ended(Outcome::Completed));
+        assert_eq!(lab.stored(&job).await.unwrap().state, JobState::Enabled);
     }
 }
 

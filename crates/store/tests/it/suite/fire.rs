@@ -6,7 +6,7 @@ use domain::bucket::Buckets;
 use domain::job::{Job, JobState};
 use domain::run::{LedgerEntry, Outcome, ReasonCode, RunState};
 use jiff::Timestamp;
-use store::{Cancelled, Prepared, RecordPlan, RunFilter, Store};
+use store::{Cancelled, Prepared, RecordPlan, RunFilter, SYSTEM, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -143,7 +143,7 @@ pub async fn a_tick_has_one_row<B: Bench>(lab: &Lab<B>) {
     lab.store.fire(std::slice::from_ref(&fire)).await.unwrap();
     let claimed = lab.claim(node, want(1)).await.remove(0);
     lab.finish(node, completed(node, &claimed)).await;
-    assert_eq!(lab.store.cancel(fire.runs[1].id, &stop()).await.unwrap(), Cancelled::Ended);
+    assert_eq!(lab.store.cancel(fire.runs[1].id, &stop(), SYSTEM).await.unwrap(), Cancelled::Ended);
     // Nor does a row without a run take the place of one that ended, or of one that is live.
     let ledger = fire.runs[1..].iter().map(|run| run.scheduled_for);
     let ledger = ledger.map(|at| entry(&job, at, at, 1)).collect();

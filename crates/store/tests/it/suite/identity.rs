@@ -12,8 +12,7 @@ use domain::object::{Object, ObjectKind};
 use domain::run::Outcome;
 use store::{
     AuditFilter, AuditLog, Change, Changed, ClaimRequest, EffectiveGrants, EntryFilter,
-    GrantOutcome, Identity, NamedResources, Prepared, Put, Recorded, Removed, Set, Store,
-    as_author,
+    GrantOutcome, Identity, NamedResources, Prepared, Put, Recorded, Removed, SYSTEM, Set, Store,
 };
 use uuid::Uuid;
 
@@ -25,7 +24,7 @@ fn change(job: &Job, expected: Option<u32>) -> Change {
 }
 
 async fn put<B: Bench>(lab: &Lab<B>, entry: &Entry) -> Record {
-    match lab.store.put_entry(entry, None).await.unwrap() {
+    match lab.store.put_entry(entry, None, lab.author()).await.unwrap() {
         Recorded::Done(record) => record,
         refused => panic!("{entry:?}: {refused:?}"),
     }
@@ -113,28 +112,40 @@ pub async fn a_name_is_taken_once_in_a_tenant<B: Bench>(lab: &Lab<B>) {
     put(lab, &Entry::User(user_of(lab, there.id, "ann"))).await;
     role(lab, here.id, "ann").await;
     let twin = Entry::User(user_of(lab, here.id, "ann"));
-    assert_eq!(lab.store.put_entry(&twin, None).await.unwrap(), Recorded::Taken);
+    assert_eq!(lab.store.put_entry(&twin, None, SYSTEM).await.unwrap(), Recorded::Taken);
     let mut bob = user_of(lab, here.id, "bob");
     put(lab, &Entry::User(bob.clone())).await;
     bob.name = "ann".to_owned();
-    assert_eq!(lab.store.put_entry(&Entry::User(bob), Some(1)).await.unwrap(), Recorded::Taken);
+    assert_eq!(
+        lab.store.put_entry(&Entry::User(bob), Some(1), SYSTEM).await.unwrap(),
+        Recorded::Taken
+    );
     let nowhere = Entry::User(user_of(lab, TenantId(lab.id()), "cid"));
-    assert_eq!(lab.store.put_entry(&nowhere, None).await.unwrap(), Recorded::Conflict(0));
+    assert_eq!(lab.store.put_entry(&nowhere, None, SYSTEM).await.unwrap(), Recorded::Conflict(0));
 }
 
 pub async fn a_change_of_an_entry_names_its_version<B: Bench>(lab: &Lab<B>) {
     let tenant = tenant(lab, "acme").await;
     let mut user = user_of(lab, tenant.id, "ann");
     let entry = |user: &User| Entry::User(user.clone());
-    assert_eq!(lab.store.put_entry(&entry(&user), Some(1)).await.unwrap(), Recorded::Conflict(0));
+    assert_eq!(
+        lab.store.put_entry(&entry(&user), Some(1), SYSTEM).await.unwrap(),
+        Recorded::Conflict(0)
+    );
     put(lab, &entry(&user)).await;
     user.disabled = true;
-    let Recorded::Done(changed) = lab.store.put_entry(&entry(&user), Some(1)).await.unwrap() else {
+    let Recorded::Done(changed) =
+        lab.store.put_entry(&entry(&user), Some(1), SYSTEM).await.unwrap()
+    else {
         panic!("it was refused");
     };
     assert_eq!((changed.version, changed.entry), (2, entry(&user)));
-    assert_eq!(lab.store.put_entry(&entry(&user), Some(1)).await.unwrap(), Recorded::Conflict(2));
-    let remove = async |expected| lab.store.remove_entry(user.id.0, expected).await.unwrap();
+    assert_eq!(
+        lab.store.put_entry(&entry(&user), Some(1), SYSTEM).await.unwrap(),
+        Recorded::Conflict(2)
+    );
+    let remove =
+        async |expected| lab.store.remove_entry(user.id.0, expected, SYSTEM).await.unwrap();
     assert_eq!(remove(Some(1)).await, Removed::Conflict(2));
     assert_eq!(remove(Some(2)).await, Removed::Done);
     assert_eq!(remove(None).await, Removed::Conflict(0));
@@ -148,8 +159,8 @@ pub async fn racing_changes_of_an_entry_win_once<B: Bench>(lab: &Lab<B>) {
     let handle = lab.bench.handle().await;
     for version in 1..5 {
         let (first, second) = tokio::join!(
-            lab.store.put_entry(&entry, Some(version)),
-            handle.put_entry(&entry, Some(version))
+            lab.store.put_entry(&entry, Some(version), SYSTEM),
+            handle.put_entry(&entry, Some(version), SYSTEM)
         );
         let done = [first.unwrap(), second.unwrap()];
         let done = done.iter().filter(|put| matches!(put, Recorded::Done(_))).count();
@@ -184,10 +195,10 @@ pub async fn what_belongs_to_a_user_goes_with_them<B: Bench>(lab: &Lab<B>) {
         put(lab, &Entry::Key(key(lab, user))).await;
         let what = Awarded::Privilege(Privilege::CreateJob);
         let award = Award { tenant: tenant.id, to: user.id.0, what };
-        assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Done);
+        assert_eq!(lab.store.award(&award, SYSTEM).await.unwrap(), GrantOutcome::Done);
     }
-    assert_eq!(lab.store.remove_entry(tenant.id.0, None).await.unwrap(), Removed::InUse);
-    assert_eq!(lab.store.remove_entry(ann.id.0, None).await.unwrap(), Removed::Done);
+    assert_eq!(lab.store.remove_entry(tenant.id.0, None, SYSTEM).await.unwrap(), Removed::InUse);
+    assert_eq!(lab.store.remove_entry(ann.id.0, None, SYSTEM).await.unwrap(), Removed::Done);
     let keys = EntryFilter { kind: Kind::Key, tenant: tenant.id, owner: None };
     let left = lab.store.list_entries(&keys, None, 9).await.unwrap().items;
     assert_eq!(left.len(), 1);
@@ -197,9 +208,9 @@ pub async fn what_belongs_to_a_user_goes_with_them<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), EffectiveGrants::default());
     // No key can be made for a deleted user.
     let late = Entry::Key(key(lab, &ann));
-    assert_eq!(lab.store.put_entry(&late, None).await.unwrap(), Recorded::Conflict(0));
-    lab.store.remove_entry(bob.id.0, None).await.unwrap();
-    assert_eq!(lab.store.remove_entry(tenant.id.0, None).await.unwrap(), Removed::Done);
+    assert_eq!(lab.store.put_entry(&late, None, SYSTEM).await.unwrap(), Recorded::Conflict(0));
+    lab.store.remove_entry(bob.id.0, None, SYSTEM).await.unwrap();
+    assert_eq!(lab.store.remove_entry(tenant.id.0, None, SYSTEM).await.unwrap(), Removed::Done);
 }
 
 pub async fn rights_are_reached_by_way_of_roles<B: Bench>(lab: &Lab<B>) {
@@ -208,7 +219,7 @@ pub async fn rights_are_reached_by_way_of_roles<B: Bench>(lab: &Lab<B>) {
     put(lab, &Entry::User(ann.clone())).await;
     let (ops, dev) = (role(lab, tenant.id, "ops").await, role(lab, tenant.id, "dev").await);
     let give = async |to: Uuid, what| {
-        lab.store.award(&Award { tenant: tenant.id, to, what }).await.unwrap()
+        lab.store.award(&Award { tenant: tenant.id, to, what }, SYSTEM).await.unwrap()
     };
     assert_eq!(give(ops.id.0, Awarded::Privilege(Privilege::ExecuteJob)).await, GrantOutcome::Done);
     assert_eq!(give(dev.id.0, Awarded::Privilege(Privilege::CreateJob)).await, GrantOutcome::Done);
@@ -237,12 +248,12 @@ pub async fn rights_are_reached_by_way_of_roles<B: Bench>(lab: &Lab<B>) {
     let own = lab.store.list_awards(tenant.id, Some(ann.id.0), None, 9).await.unwrap().items;
     assert_eq!(own.len(), 1);
     assert_eq!(lab.store.award_by_id(own[0].id()).await.unwrap(), Some(own[0].clone()));
-    lab.store.remove_entry(dev.id.0, None).await.unwrap();
+    lab.store.remove_entry(dev.id.0, None, SYSTEM).await.unwrap();
     assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), EffectiveGrants::default());
     let award =
         Award { tenant: tenant.id, to: ops.id.0, what: Awarded::Privilege(Privilege::ExecuteJob) };
-    assert!(lab.store.revoke(award.id()).await.unwrap());
-    assert!(!lab.store.revoke(award.id()).await.unwrap());
+    assert!(lab.store.revoke(award.id(), SYSTEM).await.unwrap());
+    assert!(!lab.store.revoke(award.id(), SYSTEM).await.unwrap());
 }
 
 pub async fn rights_to_a_queue_go_with_it<B: Bench>(lab: &Lab<B>) {
@@ -258,13 +269,13 @@ pub async fn rights_to_a_queue_go_with_it<B: Bench>(lab: &Lab<B>) {
     };
     let award = grant(mail.id);
     assert_eq!(
-        lab.store.award(&award).await.unwrap(),
+        lab.store.award(&award, SYSTEM).await.unwrap(),
         GrantOutcome::Absent,
         "there is no queue yet"
     );
     lab.create(&mail).await;
-    assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Done);
-    assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Known);
+    assert_eq!(lab.store.award(&award, SYSTEM).await.unwrap(), GrantOutcome::Done);
+    assert_eq!(lab.store.award(&award, SYSTEM).await.unwrap(), GrantOutcome::Known);
     mail.name = "post".to_owned();
     lab.update(&mut mail, Prepared::Keep).await;
     let queues = vec![QueueGrant { right: QueueRight::Send, queue: mail.id }];
@@ -281,7 +292,11 @@ pub async fn rights_to_a_queue_go_with_it<B: Bench>(lab: &Lab<B>) {
     lab.update(&mut mail, Prepared::Drop).await;
     assert_eq!(lab.store.award_by_id(award.id()).await.unwrap(), None);
     assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), EffectiveGrants::default());
-    assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Absent, "nor any more");
+    assert_eq!(
+        lab.store.award(&award, SYSTEM).await.unwrap(),
+        GrantOutcome::Absent,
+        "nor any more"
+    );
     let details = audited(lab, tenant.id).await;
     assert!(details.iter().any(|row| row.contains("SEND ON QUEUE mail")), "{details:?}");
 }
@@ -298,14 +313,14 @@ pub async fn grants_of_a_database_go_with_its_name<B: Bench>(lab: &Lab<B>) {
         let (created_at, changed_at) = (now, now);
         let body = "{}".to_owned();
         let new = Object { id, tenant, kind, name, body, version: 0, created_at, changed_at };
-        match lab.store.put_object(&new, 0).await.unwrap() {
+        match lab.store.put_object(&new, 0, SYSTEM).await.unwrap() {
             Put::Done(object) => object,
             refused => panic!("{refused:?}"),
         }
     };
     let grant = async |name: &str| {
         let award = Award { tenant, to: user.id.0, what: Awarded::Database(name.to_owned()) };
-        assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Done, "{name}");
+        assert_eq!(lab.store.award(&award, SYSTEM).await.unwrap(), GrantOutcome::Done, "{name}");
     };
     let used = async || {
         let mut used = lab.store.reach(user.id.0).await.unwrap().databases;
@@ -318,16 +333,16 @@ pub async fn grants_of_a_database_go_with_its_name<B: Bench>(lab: &Lab<B>) {
     grant("accounts").await;
     // A change that keeps the name keeps the grant, and so does one that is refused.
     let changed = Object { body: "{\"a\":1}".into(), ..sales.clone() };
-    assert!(matches!(lab.store.put_object(&changed, 1).await.unwrap(), Put::Done(_)));
+    assert!(matches!(lab.store.put_object(&changed, 1, SYSTEM).await.unwrap(), Put::Done(_)));
     let renamed = Object { name: "shop".into(), ..changed };
-    assert_eq!(lab.store.put_object(&renamed, 1).await.unwrap(), Put::Conflict(2));
+    assert_eq!(lab.store.put_object(&renamed, 1, SYSTEM).await.unwrap(), Put::Conflict(2));
     assert_eq!(used().await, ["accounts", "sales"]);
     let generation = lab.store.generation().await.unwrap();
-    assert!(matches!(lab.store.put_object(&renamed, 2).await.unwrap(), Put::Done(_)));
+    assert!(matches!(lab.store.put_object(&renamed, 2, SYSTEM).await.unwrap(), Put::Done(_)));
     assert_eq!(used().await, ["accounts"]);
     assert_ne!(lab.store.generation().await.unwrap(), generation, "caches look again");
     grant("shop").await;
-    let removed = lab.store.remove_object(tenant, sales.id, 3).await.unwrap();
+    let removed = lab.store.remove_object(tenant, sales.id, 3, SYSTEM).await.unwrap();
     assert_eq!(removed, Set::Done(0));
     database("shop").await;
     assert_eq!(used().await, ["accounts"]);
@@ -343,7 +358,8 @@ pub async fn racing_roles_never_contain_each_other<B: Bench>(lab: &Lab<B>) {
             Award { tenant: tenant.id, to: a.id.0, what: Awarded::Role(b.id) },
             Award { tenant: tenant.id, to: b.id.0, what: Awarded::Role(a.id) },
         );
-        let (one, other) = tokio::join!(lab.store.award(&one), handle.award(&other));
+        let (one, other) =
+            tokio::join!(lab.store.award(&one, SYSTEM), handle.award(&other, SYSTEM));
         let mut given = [one.unwrap(), other.unwrap()];
         given.sort_by_key(|given| *given != GrantOutcome::Done);
         assert_eq!(given, [GrantOutcome::Done, GrantOutcome::Cycle]);
@@ -376,49 +392,42 @@ async fn audited<B: Bench>(lab: &Lab<B>, tenant: TenantId) -> Vec<String> {
 }
 
 pub async fn changes_of_identity_are_recorded_with_them<B: Bench>(lab: &Lab<B>) {
-    let (mut acme, mut users_key, mut sessions_key) = (None, None, None);
-    as_author("root".to_owned(), async {
-        let mut tenant = tenant(lab, "acme").await;
-        tenant.max_jobs = Some(7);
-        lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1)).await.unwrap();
-        let mut ann = user_of(lab, tenant.id, "ann");
-        ann.password = Some("$argon2id$canary".to_owned());
-        put(lab, &Entry::User(ann.clone())).await;
-        ann.disabled = true;
-        lab.store.put_entry(&Entry::User(ann.clone()), Some(1)).await.unwrap();
-        let ops = role(lab, tenant.id, "ops").await;
-        let awards = [
-            (ann.id.0, Awarded::Role(ops.id)),
-            (ops.id.0, Awarded::Privilege(Privilege::CreateJob)),
-        ]
-        .map(|(to, what)| Award { tenant: tenant.id, to, what });
-        for award in &awards {
-            assert_eq!(lab.store.award(award).await.unwrap(), GrantOutcome::Done);
-        }
-        assert!(lab.store.revoke(awards[1].id()).await.unwrap());
-        let long = key(lab, &ann);
-        let session = ApiKey { session: true, label: "login".to_owned(), ..key(lab, &ann) };
-        put(lab, &Entry::Key(long.clone())).await;
-        put(lab, &Entry::Key(session.clone())).await;
-        // A change that was refused, or changed nothing, leaves no row.
-        assert_eq!(lab.store.award(&awards[0]).await.unwrap(), GrantOutcome::Known);
-        assert!(!lab.store.revoke(awards[1].id()).await.unwrap());
-        let twin = Entry::User(user_of(lab, tenant.id, "ann"));
-        assert_eq!(lab.store.put_entry(&twin, None).await.unwrap(), Recorded::Taken);
-        let stale = lab.store.put_entry(&Entry::User(ann.clone()), Some(1)).await.unwrap();
-        assert_eq!(stale, Recorded::Conflict(2));
-        let stale = lab.store.remove_entry(ann.id.0, Some(1)).await.unwrap();
-        assert_eq!(stale, Removed::Conflict(2));
-        assert_eq!(lab.store.remove_entry(tenant.id.0, None).await.unwrap(), Removed::InUse);
-        // The other key and the role go with her and it.
-        for id in [long.id.0, ann.id.0, ops.id.0, tenant.id.0] {
-            assert_eq!(lab.store.remove_entry(id, None).await.unwrap(), Removed::Done);
-        }
-        (acme, users_key, sessions_key) =
-            (Some(tenant.id), Some(long.id.text()), Some(session.id.text()));
-    })
-    .await;
-    let (long, session) = (users_key.unwrap(), sessions_key.unwrap());
+    lab.set_author("root");
+    let mut tenant = tenant(lab, "acme").await;
+    tenant.max_jobs = Some(7);
+    lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1), "root").await.unwrap();
+    let mut ann = user_of(lab, tenant.id, "ann");
+    ann.password = Some("$argon2id$canary".to_owned());
+    put(lab, &Entry::User(ann.clone())).await;
+    ann.disabled = true;
+    lab.store.put_entry(&Entry::User(ann.clone()), Some(1), "root").await.unwrap();
+    let ops = role(lab, tenant.id, "ops").await;
+    let awards =
+        [(ann.id.0, Awarded::Role(ops.id)), (ops.id.0, Awarded::Privilege(Privilege::CreateJob))]
+            .map(|(to, what)| Award { tenant: tenant.id, to, what });
+    for award in &awards {
+        assert_eq!(lab.store.award(award, "root").await.unwrap(), GrantOutcome::Done);
+    }
+    assert!(lab.store.revoke(awards[1].id(), "root").await.unwrap());
+    let long = key(lab, &ann);
+    let session = ApiKey { session: true, label: "login".to_owned(), ..key(lab, &ann) };
+    put(lab, &Entry::Key(long.clone())).await;
+    put(lab, &Entry::Key(session.clone())).await;
+    // A change that was refused, or changed nothing, leaves no row.
+    assert_eq!(lab.store.award(&awards[0], "root").await.unwrap(), GrantOutcome::Known);
+    assert!(!lab.store.revoke(awards[1].id(), "root").await.unwrap());
+    let twin = Entry::User(user_of(lab, tenant.id, "ann"));
+    assert_eq!(lab.store.put_entry(&twin, None, "root").await.unwrap(), Recorded::Taken);
+    let stale = lab.store.put_entry(&Entry::User(ann.clone()), Some(1), "root").await.unwrap();
+    assert_eq!(stale, Recorded::Conflict(2));
+    let stale = lab.store.remove_entry(ann.id.0, Some(1), "root").await.unwrap();
+    assert_eq!(stale, Removed::Conflict(2));
+    assert_eq!(lab.store.remove_entry(tenant.id.0, None, "root").await.unwrap(), Removed::InUse);
+    // The other key and the role go with her and it.
+    for id in [long.id.0, ann.id.0, ops.id.0, tenant.id.0] {
+        assert_eq!(lab.store.remove_entry(id, None, "root").await.unwrap(), Removed::Done);
+    }
+    let (acme, long, session) = (tenant.id, long.id.text(), session.id.text());
     let limits = |jobs: &str| {
         let rest = r#""requests_per_second":null,"tier":"PREMIUM""#;
         format!(r#"{{"external_jobs":false,"max_concurrent":null,"max_jobs":{jobs},{rest}}}"#)
@@ -452,7 +461,7 @@ pub async fn changes_of_identity_are_recorded_with_them<B: Bench>(lab: &Lab<B>) 
         r#"root USER_CHANGED DELETED {"name":"ann","version":0}"#.to_owned(),
         r#"root ROLE_CHANGED DELETED {"name":"ops","version":0}"#.to_owned(),
     ];
-    assert_eq!(audited(lab, acme.unwrap()).await, expected);
+    assert_eq!(audited(lab, acme).await, expected);
     let gone = r#"root TENANT_CHANGED DELETED {"name":"acme","version":0}"#.to_owned();
     let expected = [of_tenant("null", 1), of_tenant("7", 2), gone];
     assert_eq!(audited(lab, TenantId::CLUSTER).await, expected);
@@ -461,7 +470,7 @@ pub async fn changes_of_identity_are_recorded_with_them<B: Bench>(lab: &Lab<B>) 
 pub async fn a_tenant_has_no_more_jobs_than_it_may<B: Bench>(lab: &Lab<B>) {
     let mut tenant = tenant(lab, "acme").await;
     tenant.max_jobs = Some(2);
-    lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1)).await.unwrap();
+    lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1), SYSTEM).await.unwrap();
     let mut jobs = Vec::new();
     for n in 0..3 {
         let mut job = lab.draft(&format!("job {n}")).await;
@@ -469,25 +478,28 @@ pub async fn a_tenant_has_no_more_jobs_than_it_may<B: Bench>(lab: &Lab<B>) {
         jobs.push(job);
     }
     let changes: Vec<_> = jobs.iter().map(|job| change(job, None)).collect();
-    let changed = lab.store.define(&changes).await.unwrap();
+    let changed = lab.store.define(&changes, SYSTEM).await.unwrap();
     assert_eq!(changed, [Changed::Done, Changed::Done, Changed::TooMany]);
     let more = [change(&jobs[2], None)];
-    assert_eq!(lab.store.define_together(&more).await.unwrap(), [Changed::TooMany]);
-    assert_eq!(lab.store.define(&changes[2..]).await.unwrap(), [Changed::TooMany]);
+    assert_eq!(lab.store.define_together(&more, SYSTEM).await.unwrap(), [Changed::TooMany]);
+    assert_eq!(lab.store.define(&changes[2..], SYSTEM).await.unwrap(), [Changed::TooMany]);
     // Another tenant is not counted, and a change makes no job.
     lab.job("elsewhere").await;
     let mut renamed = jobs[0].clone();
     (renamed.name, renamed.version) = ("renamed".to_owned(), 2);
-    assert_eq!(lab.store.define(&[change(&renamed, Some(1))]).await.unwrap(), [Changed::Done]);
+    assert_eq!(
+        lab.store.define(&[change(&renamed, Some(1))], SYSTEM).await.unwrap(),
+        [Changed::Done]
+    );
     tenant.max_jobs = None;
-    lab.store.put_entry(&Entry::Tenant(tenant), Some(2)).await.unwrap();
-    assert_eq!(lab.store.define(&changes[2..]).await.unwrap(), [Changed::Done]);
+    lab.store.put_entry(&Entry::Tenant(tenant), Some(2), SYSTEM).await.unwrap();
+    assert_eq!(lab.store.define(&changes[2..], SYSTEM).await.unwrap(), [Changed::Done]);
 }
 
 pub async fn racing_creations_keep_a_tenants_quota<B: Bench>(lab: &Lab<B>) {
     let mut tenant = tenant(lab, "acme").await;
     tenant.max_jobs = Some(3);
-    lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1)).await.unwrap();
+    lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1), SYSTEM).await.unwrap();
     let handle = lab.bench.handle().await;
     let mut done = 0;
     for round in 0..4 {
@@ -495,7 +507,7 @@ pub async fn racing_creations_keep_a_tenants_quota<B: Bench>(lab: &Lab<B>) {
             (lab.draft(&format!("a{round}")).await, lab.draft(&format!("b{round}")).await);
         (a.tenant, b.tenant) = (tenant.id, tenant.id);
         let (a, b) = ([change(&a, None)], [change(&b, None)]);
-        let (a, b) = tokio::join!(lab.store.define(&a), handle.define(&b));
+        let (a, b) = tokio::join!(lab.store.define(&a, SYSTEM), handle.define(&b, SYSTEM));
         done += [a.unwrap(), b.unwrap()].iter().filter(|it| it[0] == Changed::Done).count();
     }
     assert_eq!(done, 3);
@@ -504,7 +516,7 @@ pub async fn racing_creations_keep_a_tenants_quota<B: Bench>(lab: &Lab<B>) {
 pub async fn a_tenant_has_no_more_runs_at_work_than_it_may<B: Bench>(lab: &Lab<B>) {
     let mut acme = tenant(lab, "acme").await;
     acme.max_concurrent = Some(2);
-    lab.store.put_entry(&Entry::Tenant(acme.clone()), Some(1)).await.unwrap();
+    lab.store.put_entry(&Entry::Tenant(acme.clone()), Some(1), SYSTEM).await.unwrap();
     let (node, now) = (lab.node().await, lab.now().await);
     let mut job = lab.draft("job").await;
     job.tenant = acme.id;
@@ -537,7 +549,7 @@ pub async fn a_job_remembers_its_owner<B: Bench>(lab: &Lab<B>) {
     lab.create(&job).await;
     let mut changed = job.clone();
     changed.version = 2;
-    lab.store.define(&[change(&changed, Some(1))]).await.unwrap();
+    lab.store.define(&[change(&changed, Some(1))], SYSTEM).await.unwrap();
     let found = lab.store.jobs_by_id(&[job.id]).await.unwrap();
     assert_eq!(found[0].owner, job.owner);
 }

@@ -3,7 +3,7 @@
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
 use domain::run::{LedgerEntry, NewRun, Origin, Outcome, ReasonCode, RunState};
-use store::{ClaimRequest, RecordPlan, RunFilter, RunsOf, Store, Verdict};
+use store::{ClaimRequest, RecordPlan, RunFilter, RunsOf, SYSTEM, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, ended, ids_of, minutes, reason, seconds, stop, tenant, want};
@@ -94,7 +94,7 @@ pub async fn a_tenant_sees_all_its_runs_and_no_others<B: Bench>(lab: &Lab<B>) {
     let ends: Vec<_> = runs.iter().zip(outcomes).collect();
     end(lab, node, &ends).await;
     end(lab, node, &[(&others[0], Outcome::Completed)]).await;
-    lab.store.cancel(runs[7].id, &stop()).await.unwrap();
+    lab.store.cancel(runs[7].id, &stop(), SYSTEM).await.unwrap();
     let all = [ids_of(&runs), ids_of(&fire.runs), vec![entry.id]].concat();
     assert_eq!(list(lab, &RunFilter::of_tenant(first.tenant)).await, newest_first(all));
     assert_eq!(list(lab, &RunFilter::of_tenant(tenant(9))).await, newest_first(ids_of(&others)));

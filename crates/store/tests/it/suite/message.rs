@@ -11,7 +11,7 @@ use domain::run::{
 use jiff::SignedDuration;
 use store::{
     Applied, Cancelled, DeadLetters, Deduplication, LapseKind, LeaseRequest, LeasedMessage,
-    MessageQueries, Messages, NewMessage, Prepared, QueueDepth, RunFilter, RunsOf, Sent,
+    MessageQueries, Messages, NewMessage, Prepared, QueueDepth, RunFilter, RunsOf, SYSTEM, Sent,
     SettledMessage, Store, Verdict,
 };
 
@@ -327,7 +327,7 @@ pub async fn messages_of_an_ordering_key_come_one_after_the_other<B: Bench>(lab:
     let again = lease(lab, &queue, 9).await;
     assert_eq!(again.iter().map(|it| it.id).collect::<Vec<_>>(), [ids[0]]);
     // One in the middle can be cancelled.
-    let cancelled = lab.store.cancel_message(queue.id, ids[1], &stop()).await.unwrap();
+    let cancelled = lab.store.cancel_message(queue.id, ids[1], &stop(), SYSTEM).await.unwrap();
     assert_eq!(cancelled, Cancelled::Ended);
     assert_eq!(lease(lab, &queue, 9).await, []);
     settle(lab, &[done(&queue, &again[0])]).await;
@@ -340,8 +340,9 @@ pub async fn messages_of_an_ordering_key_come_one_after_the_other<B: Bench>(lab:
 pub async fn a_message_is_cancelled<B: Bench>(lab: &Lab<B>) {
     let (queue, other) = (queue(lab, "mail").await, queue(lab, "post").await);
     let ids = send_of(lab, &queue, &["a", "b", "c"]).await;
-    let cancel =
-        async |queue: &Job, id| lab.store.cancel_message(queue.id, id, &stop()).await.unwrap();
+    let cancel = async |queue: &Job, id| {
+        lab.store.cancel_message(queue.id, id, &stop(), SYSTEM).await.unwrap()
+    };
     assert_eq!(cancel(&other, ids[2]).await, Cancelled::NotFound);
     assert_eq!(cancel(&queue, ids[2]).await, Cancelled::Ended);
     assert_eq!(cancel(&queue, ids[2]).await, Cancelled::EndedBefore(Outcome::Cancelled));

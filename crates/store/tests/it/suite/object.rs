@@ -3,7 +3,7 @@
 
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
-use store::{NamedResources, Put, Set};
+use store::{NamedResources, Put, SYSTEM, Set};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -26,15 +26,16 @@ async fn object<B: Bench>(lab: &Lab<B>, id: u128, name: &str) -> Object {
 }
 
 async fn made<B: Bench>(lab: &Lab<B>, object: &Object) -> Object {
-    match lab.store.put_object(object, 0).await.unwrap() {
+    match lab.store.put_object(object, 0, SYSTEM).await.unwrap() {
         Put::Done(object) => object,
         other => panic!("{other:?}"),
     }
 }
 
 pub async fn an_object_changes_for_who_has_seen_it<B: Bench>(lab: &Lab<B>) {
-    let put =
-        async |object: &Object, expected| lab.store.put_object(object, expected).await.unwrap();
+    let put = async |object: &Object, expected| {
+        lab.store.put_object(object, expected, SYSTEM).await.unwrap()
+    };
     let draft = object(lab, 1, "sales").await;
     assert_eq!(put(&draft, 1).await, Put::Conflict(0));
     let first = made(lab, &draft).await;
@@ -49,7 +50,7 @@ pub async fn an_object_changes_for_who_has_seen_it<B: Bench>(lab: &Lab<B>) {
     assert_eq!(put(&change, 1).await, Put::Conflict(2));
     assert_eq!(lab.store.object(first.id).await.unwrap(), Some(second.clone()));
     let remove = async |expected| {
-        lab.store.remove_object(TenantId::DEFAULT, first.id, expected).await.unwrap()
+        lab.store.remove_object(TenantId::DEFAULT, first.id, expected, SYSTEM).await.unwrap()
     };
     assert_eq!(remove(1).await, Set::Conflict(2));
     assert_eq!(remove(2).await, Set::Done(0));
@@ -62,9 +63,9 @@ pub async fn a_name_is_one_of_a_kind<B: Bench>(lab: &Lab<B>) {
     let sales = made(lab, &object(lab, 1, "sales").await).await;
     let other = made(lab, &object(lab, 2, "other").await).await;
     let again = object(lab, 3, "sales").await;
-    assert_eq!(lab.store.put_object(&again, 0).await.unwrap(), Put::NameTaken);
+    assert_eq!(lab.store.put_object(&again, 0, SYSTEM).await.unwrap(), Put::NameTaken);
     let renamed = Object { name: "sales".into(), ..other.clone() };
-    assert_eq!(lab.store.put_object(&renamed, 1).await.unwrap(), Put::NameTaken);
+    assert_eq!(lab.store.put_object(&renamed, 1, SYSTEM).await.unwrap(), Put::NameTaken);
     // The same name for another kind, or another tenant.
     made(lab, &Object { kind: ObjectKind::AlertChannel, ..again.clone() }).await;
     let elsewhere = Object { id: ObjectId(Uuid::from_u128(4)), tenant: tenant(9), ..again };
@@ -77,13 +78,14 @@ pub async fn a_name_is_one_of_a_kind<B: Bench>(lab: &Lab<B>) {
     assert_eq!(named(TenantId::DEFAULT, "Sales").await, None);
     // No tenant changes or removes an object of another one.
     let stolen = Object { tenant: TenantId::DEFAULT, name: "mine".into(), ..elsewhere.clone() };
-    assert_eq!(lab.store.put_object(&stolen, 1).await.unwrap(), Put::Conflict(0));
-    let removed = lab.store.remove_object(TenantId::DEFAULT, elsewhere.id, 1).await.unwrap();
+    assert_eq!(lab.store.put_object(&stolen, 1, SYSTEM).await.unwrap(), Put::Conflict(0));
+    let removed =
+        lab.store.remove_object(TenantId::DEFAULT, elsewhere.id, 1, SYSTEM).await.unwrap();
     assert_eq!(removed, Set::Conflict(0));
     // A name that is given up is free.
     let moved = Object { name: "old".into(), ..sales };
-    assert!(matches!(lab.store.put_object(&moved, 1).await.unwrap(), Put::Done(_)));
-    assert!(matches!(lab.store.put_object(&renamed, 1).await.unwrap(), Put::Done(_)));
+    assert!(matches!(lab.store.put_object(&moved, 1, SYSTEM).await.unwrap(), Put::Done(_)));
+    assert!(matches!(lab.store.put_object(&renamed, 1, SYSTEM).await.unwrap(), Put::Done(_)));
     assert_eq!(named(TenantId::DEFAULT, "sales").await, Some(other.id));
 }
 
@@ -123,8 +125,10 @@ pub async fn racing_objects_share_no_name<B: Bench>(lab: &Lab<B>) {
         let name = format!("name {round}");
         let first = object(lab, 100 + round, &name).await;
         let second = object(lab, 200 + round, &name).await;
-        let (first, second) =
-            tokio::join!(lab.store.put_object(&first, 0), handle.put_object(&second, 0));
+        let (first, second) = tokio::join!(
+            lab.store.put_object(&first, 0, SYSTEM),
+            handle.put_object(&second, 0, SYSTEM)
+        );
         let won = [first.unwrap(), second.unwrap()].map(|put| matches!(put, Put::Done(_)));
         assert_eq!(won.iter().filter(|won| **won).count(), 1);
         // Two others want the same name for their objects.
@@ -132,8 +136,10 @@ pub async fn racing_objects_share_no_name<B: Bench>(lab: &Lab<B>) {
         let second = made(lab, &object(lab, 400 + round, &format!("b {round}")).await).await;
         let renamed = |object: Object| Object { name: format!("c {round}"), ..object };
         let (first, second) = (renamed(first), renamed(second));
-        let (first, second) =
-            tokio::join!(lab.store.put_object(&first, 1), handle.put_object(&second, 1));
+        let (first, second) = tokio::join!(
+            lab.store.put_object(&first, 1, SYSTEM),
+            handle.put_object(&second, 1, SYSTEM)
+        );
         let mut puts = [first.unwrap(), second.unwrap()];
         puts.sort_by_key(|put| matches!(put, Put::NameTaken));
         assert!(matches!(&puts, [Put::Done(_), Put::NameTaken]), "{puts:?}");

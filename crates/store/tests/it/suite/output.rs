@@ -1,7 +1,7 @@
 //! Short outputs of attempts, and since when runs are under way.
 
 use domain::run::{Outcome, RunState};
-use store::{Applied, Finish, RetentionCutoff, RunQueries, Store};
+use store::{Applied, Finish, OutputRecords, RetentionCutoff, RunQueries, Store};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, ended, minutes, retried, seconds};
@@ -41,6 +41,47 @@ pub async fn a_short_output_is_kept_with_its_attempt<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.prune(&cut, 99).await.unwrap(), 2);
     assert_eq!(said(first.run.id, 1).await, None);
     assert_eq!(said(first.run.id, 2).await, None);
+}
+
+pub async fn an_output_in_files_is_recorded_as_archived_once<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let first = lab.started(node, &job).await;
+    let run = first.run.id;
+    let archive =
+        async |number, record: &[u8]| lab.store.archive_output(run, number, record).await.unwrap();
+    let said = async |number| lab.store.attempt_output(run, number).await.unwrap();
+    assert!(!archive(1, b"early").await, "the run has not ended");
+    assert_eq!(said(1).await, None);
+    // An empty record stands for files of the node.
+    lab.finish(node, saying(retried(node, &first, seconds(0)), b"")).await;
+    let second = lab.claim_one(node).await;
+    lab.finish(node, saying(ended(node, &second, Outcome::Failed), b"short")).await;
+    for (number, record, expected) in [
+        (1, &b"place"[..], true),
+        (1, b"place", true),
+        (1, b"other", false),
+        (2, b"place", false),
+        // The attempt of a node that was killed.
+        (3, b"lost", true),
+    ] {
+        assert_eq!(archive(number, record).await, expected, "{number} {record:?}");
+    }
+    assert_eq!(said(1).await.as_deref(), Some(&b"place"[..]));
+    assert_eq!(said(2).await.as_deref(), Some(&b"short"[..]));
+    assert_eq!(said(3).await.as_deref(), Some(&b"lost"[..]));
+    // It goes with the history, and does not come back.
+    let now = lab.now().await + minutes(1);
+    let cut = RetentionCutoff {
+        job: None,
+        before: now,
+        failed_before: now,
+        keep_last: None,
+        sample: None,
+    };
+    assert_eq!(lab.store.prune(&cut, 99).await.unwrap(), 1);
+    assert_eq!(said(1).await, None);
+    assert!(!archive(1, b"place").await);
+    assert_eq!(said(1).await, None);
 }
 
 pub async fn a_node_tells_since_when_runs_are_under_way<B: Bench>(lab: &Lab<B>) {

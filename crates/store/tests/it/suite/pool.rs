@@ -5,7 +5,7 @@ use domain::id::{NodeId, ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
 use domain::pool::{PlaceRequest, PoolUse};
 use domain::run::{ClaimedRun, Outcome, RunState, Wait};
-use store::{Cluster, NamedResources, Pools, Put, Store, Verdict};
+use store::{Cluster, NamedResources, Pools, Put, SYSTEM, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, ended, ids, lost, retried, seconds, stop, untried, want};
@@ -23,7 +23,7 @@ async fn pool<B: Bench>(lab: &Lab<B>, name: &str, size: u32) -> Object {
         created_at: now,
         changed_at: now,
     };
-    match lab.store.put_object(&object, 0).await.unwrap() {
+    match lab.store.put_object(&object, 0, SYSTEM).await.unwrap() {
         Put::Done(object) => object,
         other => panic!("{other:?}"),
     }
@@ -196,7 +196,7 @@ pub async fn every_end_of_a_claim_frees_its_place<B: Bench>(lab: &Lab<B>) {
                 lab.finish(node, completed(node, &again)).await;
             }
             3 => {
-                lab.store.cancel(run.run.id, &stop()).await.unwrap();
+                lab.store.cancel(run.run.id, &stop(), SYSTEM).await.unwrap();
                 assert_eq!(usage(lab, "mutex").await, (1, 0), "it may be at work");
                 lab.finish(node, ended(node, &run, Outcome::Cancelled)).await;
             }
@@ -220,7 +220,7 @@ pub async fn a_reaper_calls_the_line<B: Bench>(lab: &Lab<B>) {
     for run in [&held[1], &held[2]] {
         wait_for_place(lab, node, run).await;
     }
-    lab.store.cancel(held[1].run.id, &stop()).await.unwrap();
+    lab.store.cancel(held[1].run.id, &stop(), SYSTEM).await.unwrap();
     assert_eq!(usage(lab, "mutex").await, (1, 1));
     assert_eq!(lab.store.reap(9).await.unwrap().woken, 0);
     lab.finish(node, completed(node, &held[0])).await;
@@ -253,12 +253,18 @@ pub async fn the_size_of_a_pool_changes<B: Bench>(lab: &Lab<B>) {
     let first = lab.claim_one(node).await;
     assert_eq!(take(lab, &[&first, &held[1], &held[2]], "late").await, [true, false, false]);
     late.body = r#"{"size":3}"#.to_owned();
-    assert!(matches!(lab.store.put_object(&late, late.version).await.unwrap(), Put::Done(_)));
+    assert!(matches!(
+        lab.store.put_object(&late, late.version, SYSTEM).await.unwrap(),
+        Put::Done(_)
+    ));
     assert_eq!(take(lab, &[&held[1], &held[2]], "late").await, [true, true]);
     // A smaller size takes no place away.
     let mut smaller = lab.store.object(late.id).await.unwrap().unwrap();
     smaller.body = r#"{"size":1}"#.to_owned();
-    assert!(matches!(lab.store.put_object(&smaller, smaller.version).await.unwrap(), Put::Done(_)));
+    assert!(matches!(
+        lab.store.put_object(&smaller, smaller.version, SYSTEM).await.unwrap(),
+        Put::Done(_)
+    ));
     assert_eq!(usage(lab, "late").await, (3, 0));
     lab.finish(node, completed(node, &first)).await;
     let next = lab.started(node, &job).await;

@@ -3,7 +3,9 @@
 use domain::job::{Job, JobState};
 use domain::run::RunState;
 use jiff::Timestamp;
-use store::{Applied, Changed, ClaimRequest, Prepared, RecordPlan, RunFilter, Store, Verdict};
+use store::{
+    Applied, Changed, ClaimRequest, Prepared, RecordPlan, RunFilter, SYSTEM, Store, Verdict,
+};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -176,7 +178,7 @@ pub async fn a_tick_is_early_until_its_time_has_come<B: Bench>(lab: &Lab<B>) {
 pub async fn nothing_returns_from_before_a_decision<B: Bench>(lab: &Lab<B>) {
     let (mut job, times) = prepared(lab).await;
     let cancelled = lab.tick(&job, times[1]).id;
-    lab.store.cancel(cancelled, &stop()).await.unwrap();
+    lab.store.cancel(cancelled, &stop(), SYSTEM).await.unwrap();
     lab.update(&mut job, Prepared::Return).await;
     assert_eq!(remaining(lab, &job).await, times[..2]);
     assert_eq!(lab.stored(&job).await.unwrap().next_run, Some(times[2]));
@@ -184,7 +186,7 @@ pub async fn nothing_returns_from_before_a_decision<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     lab.claim(node, want_soon(9)).await;
     // The holder has not obeyed yet.
-    lab.store.cancel(lab.tick(&job, times[2]).id, &stop()).await.unwrap();
+    lab.store.cancel(lab.tick(&job, times[2]).id, &stop(), SYSTEM).await.unwrap();
     lab.update(&mut job, Prepared::Return).await;
     assert_eq!(remaining(lab, &job).await, times[..3]);
     assert_eq!(lab.stored(&job).await.unwrap().next_run, Some(times[3]));

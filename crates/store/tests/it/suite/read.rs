@@ -8,7 +8,8 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Job, JobState};
 use domain::run::{Origin, RunState, Wait};
 use store::{
-    ClaimRequest, Counts, JobFilter, LiveCounts, Prepared, RunFilter, RunQueries, Store, Verdict,
+    ClaimRequest, Counts, JobFilter, LiveCounts, Prepared, RunFilter, RunQueries, SYSTEM, Store,
+    Verdict,
 };
 
 use crate::bench::Bench;
@@ -55,7 +56,7 @@ pub async fn pages_of_runs_go_back_in_time<B: Bench>(lab: &Lab<B>) {
     lab.due(&other).await;
     for (n, run) in runs.iter().enumerate().filter(|(n, _)| n % 3 != 1) {
         match n % 3 {
-            0 => drop(lab.store.cancel(run.id, &stop()).await.unwrap()),
+            0 => drop(lab.store.cancel(run.id, &stop(), SYSTEM).await.unwrap()),
             _ => {
                 let held = lab.claim(node, ClaimRequest { tenant_max: None, ..want(99) }).await;
                 let done: Vec<_> = held

@@ -12,7 +12,7 @@ use domain::run::{NewRun, Origin, RunState};
 use jiff::Timestamp;
 use store::{
     AuditFilter, AuditLog, Cancelled, ChangeFeed, ClaimFor, Cursor, Identity, ParentRun, Prepared,
-    Recorded, Shards, Store,
+    Recorded, SYSTEM, Shards, Store,
 };
 
 use crate::bench::Bench;
@@ -29,7 +29,7 @@ async fn user<B: Bench>(lab: &Lab<B>, name: &str) -> UserId {
         external_jobs: false,
         job_defaults: Default::default(),
     };
-    lab.store.put_entry(&Entry::Tenant(home), None).await.unwrap();
+    lab.store.put_entry(&Entry::Tenant(home), None, SYSTEM).await.unwrap();
     let user = User {
         id: UserId(lab.id()),
         tenant: TenantId::DEFAULT,
@@ -38,7 +38,7 @@ async fn user<B: Bench>(lab: &Lab<B>, name: &str) -> UserId {
         scram: None,
         disabled: false,
     };
-    let put = lab.store.put_entry(&Entry::User(user.clone()), None).await.unwrap();
+    let put = lab.store.put_entry(&Entry::User(user.clone()), None, SYSTEM).await.unwrap();
     assert!(matches!(put, Recorded::Done(_)), "{put:?}");
     user.id
 }
@@ -84,7 +84,7 @@ pub async fn a_run_tells_who_asked_for_it_until_its_end_and_after<B: Bench>(lab:
     for run in &runs {
         assert_eq!(who(run).await, run.requested_by);
     }
-    assert_eq!(lab.store.cancel(runs[2].id, &stop()).await.unwrap(), Cancelled::Ended);
+    assert_eq!(lab.store.cancel(runs[2].id, &stop(), SYSTEM).await.unwrap(), Cancelled::Ended);
     for held in lab.claim(node, want(9)).await {
         lab.finish(node, completed(node, &held)).await;
     }

@@ -5,7 +5,7 @@ use domain::id::{JobId, ObjectId, TenantId};
 use domain::job::JobState;
 use domain::object::{Object, ObjectKind};
 use domain::secret::{Scope, SecretPlace};
-use store::{KeptSecret, NamedResources, Prepared, Rewrapped, Sealed, SecretStore, Set};
+use store::{KeptSecret, NamedResources, Prepared, Rewrapped, SYSTEM, Sealed, SecretStore, Set};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -45,7 +45,7 @@ pub async fn a_secret_changes_for_who_has_seen_it<B: Bench>(lab: &Lab<B>) {
     assert_eq!(keep(1, "again").await, Set::Conflict(1));
     assert_eq!(keep(2, "two").await, Set::Done(2));
     assert_eq!(get(lab, &it).await, Some(secret(TENANT, "A", 2, "two")));
-    let remove = async |expected| lab.store.remove_secret(&it, expected).await.unwrap();
+    let remove = async |expected| lab.store.remove_secret(&it, expected, SYSTEM).await.unwrap();
     assert_eq!(remove(1).await, Set::Conflict(2));
     assert_eq!(remove(2).await, Set::Done(0));
     assert_eq!(remove(2).await, Set::Conflict(0));
@@ -167,12 +167,13 @@ pub async fn secrets_of_an_object_go_with_it<B: Bench>(lab: &Lab<B>) {
     };
     let places = [5, 6].map(|id| SecretPlace::of_object(TenantId::DEFAULT, object(id).id, "a"));
     for (id, place) in [5, 6].into_iter().zip(&places) {
-        lab.store.put_object(&object(id), 0).await.unwrap();
+        lab.store.put_object(&object(id), 0, SYSTEM).await.unwrap();
         let kept = secret(place.scope, &place.name, 1, "value");
         assert_eq!(lab.store.keep_secret(&kept).await.unwrap(), Set::Done(1));
         assert_eq!(get(lab, place).await, Some(kept));
     }
-    let remove = |version| lab.store.remove_object(TenantId::DEFAULT, object(5).id, version);
+    let remove =
+        |version| lab.store.remove_object(TenantId::DEFAULT, object(5).id, version, SYSTEM);
     // A removal that is refused takes nothing along.
     assert_eq!(remove(7).await.unwrap(), Set::Conflict(1));
     assert!(get(lab, &places[0]).await.is_some());

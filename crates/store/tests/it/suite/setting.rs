@@ -2,14 +2,14 @@
 
 use domain::id::TenantId;
 use domain::run::Wait;
-use store::{ClaimRequest, LiveCounts, RunQueries, Set, Settings, Store, Verdict};
+use store::{ClaimRequest, LiveCounts, RunQueries, SYSTEM, Set, Settings, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, minutes, tenant, untried, want};
 
 pub async fn a_setting_changes_for_who_has_seen_it<B: Bench>(lab: &Lab<B>) {
     let set = async |name: &str, value: Option<&str>, expected| {
-        lab.store.set(name, value, expected).await.unwrap()
+        lab.store.set(name, value, expected, SYSTEM).await.unwrap()
     };
     assert_eq!(lab.store.settings().await.unwrap(), []);
     assert_eq!(set("b", Some("1"), 3).await, Set::Conflict(0));
@@ -35,8 +35,8 @@ pub async fn racing_changes_of_a_setting_win_once<B: Bench>(lab: &Lab<B>) {
     let handle = lab.bench.handle().await;
     for expected in 0..5 {
         let (first, second) = tokio::join!(
-            lab.store.set("it", Some("1"), expected),
-            handle.set("it", Some("2"), expected)
+            lab.store.set("it", Some("1"), expected, SYSTEM),
+            handle.set("it", Some("2"), expected, SYSTEM)
         );
         let mut answers = [first.unwrap(), second.unwrap()];
         answers.sort_by_key(|answer| matches!(answer, Set::Conflict(_)));

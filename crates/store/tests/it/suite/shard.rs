@@ -9,7 +9,7 @@ use domain::run::{AttemptResult, ClaimedRun, NewRun, Origin, Outcome, RunState, 
 use domain::shard::Ownership;
 use store::{
     Applied, Cancelled, ClaimRequest, Cluster, FactsFor, Move, NamedResources, NodeInfo, ParentRun,
-    Prepared, Put, RetentionCutoff, RunQueries, Set, Shards, Store, Verdict,
+    Prepared, Put, RetentionCutoff, RunQueries, SYSTEM, Set, Shards, Store, Verdict,
 };
 use uuid::Uuid;
 
@@ -43,7 +43,7 @@ async fn shard<B: Bench>(lab: &Lab<B>, name: &str) -> ObjectId {
         created_at: now,
         changed_at: now,
     };
-    match lab.store.put_object(&object, 0).await.unwrap() {
+    match lab.store.put_object(&object, 0, SYSTEM).await.unwrap() {
         Put::Done(object) => object.id,
         other => panic!("{other:?}"),
     }
@@ -118,7 +118,7 @@ pub async fn only_the_leader_moves_shards_and_each_move_has_a_larger_fence<B: Be
     assert_eq!(assign((other, next.epoch), step(2, Some(other))).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: Some(other), fence: 3 });
     // A deleted shard has no owner, and gets none.
-    let gone = lab.store.remove_object(TenantId::DEFAULT, one, 1).await.unwrap();
+    let gone = lab.store.remove_object(TenantId::DEFAULT, one, 1, SYSTEM).await.unwrap();
     assert_eq!(gone, Set::Done(0));
     assert_eq!(assign((other, next.epoch), step(3, Some(other))).await, Some(0));
     assert_eq!(lab.store.shards(None).await.unwrap().len(), 1);
@@ -196,7 +196,10 @@ pub async fn a_run_is_split_once_by_its_holder<B: Bench>(lab: &Lab<B>) {
     assert!(!split(node, &late, &parts).await);
     // Nor is a run whose end was asked for.
     let held = lab.started(other, &job).await;
-    assert_eq!(lab.store.cancel(held.run.id, &stop()).await.unwrap(), Cancelled::Requested(other));
+    assert_eq!(
+        lab.store.cancel(held.run.id, &stop(), SYSTEM).await.unwrap(),
+        Cancelled::Requested(other)
+    );
     let parts = parts_of(lab, &held.run, &[]).await;
     assert!(!split(other, &held, &parts).await);
 }

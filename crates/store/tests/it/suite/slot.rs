@@ -8,7 +8,7 @@ use domain::job::Job;
 use domain::run::NewRun;
 use domain::slot::{PerSlot, SlotKind};
 use store::{
-    ClaimFor, ClaimRequest, Cluster, Identity, NodeInfo, Prepared, Recorded, Store, Verdict,
+    ClaimFor, ClaimRequest, Cluster, Identity, NodeInfo, Prepared, Recorded, SYSTEM, Store, Verdict,
 };
 
 use crate::bench::Bench;
@@ -217,7 +217,7 @@ async fn tenant_of<B: Bench>(lab: &Lab<B>, tier: Tier) -> Tenant {
         external_jobs: false,
         job_defaults: Default::default(),
     };
-    let put = lab.store.put_entry(&Entry::Tenant(tenant.clone()), None).await.unwrap();
+    let put = lab.store.put_entry(&Entry::Tenant(tenant.clone()), None, SYSTEM).await.unwrap();
     assert!(matches!(put, Recorded::Done(_)), "{put:?}");
     tenant
 }
@@ -275,7 +275,7 @@ pub async fn a_renewal_tells_weights_and_limits<B: Bench>(lab: &Lab<B>) {
     assert_eq!((renewed.weights, renewed.counts_tenants), (expected, false));
     free.max_concurrent = Some(1);
     free.tier = Tier::Standard;
-    lab.store.put_entry(&Entry::Tenant(free), Some(1)).await.unwrap();
+    lab.store.put_entry(&Entry::Tenant(free), Some(1), SYSTEM).await.unwrap();
     let renewed = lab.store.renew(node, minutes(60)).await.unwrap().unwrap();
     let expected = vec![(premium.id, Tier::Premium.weight())];
     assert_eq!((renewed.weights, renewed.counts_tenants), (expected, true));

@@ -4,7 +4,7 @@ use domain::id::{JobId, RunId};
 use domain::job::Job;
 use domain::run::{LedgerEntry, NewRun, Outcome, ReasonCode, RunState};
 use store::{
-    ClaimRequest, RecordPlan, RetentionCutoff, RunFilter, RunQueries, RunView, StartFilter,
+    ClaimRequest, RecordPlan, RetentionCutoff, RunFilter, RunQueries, RunView, SYSTEM, StartFilter,
     StartKey, Store,
 };
 
@@ -75,7 +75,7 @@ async fn varied<B: Bench>(lab: &Lab<B>, job: &Job) {
     lab.finish(node, ended(node, &again, Outcome::Completed)).await;
     let waits = lab.started(node, job).await;
     lab.finish(node, retried(node, &waits, seconds(3_600))).await;
-    lab.store.cancel(waits.run.id, &stop()).await.unwrap();
+    lab.store.cancel(waits.run.id, &stop(), SYSTEM).await.unwrap();
     // One goes on.
     lab.started(node, job).await;
 }

@@ -6,7 +6,7 @@ use domain::id::{NodeId, RunId};
 use domain::job::{Job, LostAnswer};
 use domain::partition::part_again;
 use domain::run::{Event, NewRun, Outcome, RunState, TRANSITIONS, Wait};
-use store::{ClaimRequest, Finish, ParentRun, Shards, Store, Verdict};
+use store::{ClaimRequest, Finish, ParentRun, SYSTEM, Shards, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -83,7 +83,7 @@ async fn cancelled<B: Bench>(seen: &mut Seen<'_, B>) {
     let lab = seen.lab;
     for due_in in [-60, 3_600] {
         let run = seen.submitted(due_in).await;
-        let cancel = async { lab.store.cancel(run.id, &stop()).await.unwrap() };
+        let cancel = async { lab.store.cancel(run.id, &stop(), SYSTEM).await.unwrap() };
         seen.step(run.id, Event::End(Outcome::Cancelled), cancel).await;
     }
 }
@@ -93,7 +93,7 @@ async fn prepared<B: Bench>(seen: &mut Seen<'_, B>) {
     let run = seen.submitted(300).await;
     let claimed = seen.claim(&run, want_soon(1)).await;
     seen.finish(Event::Release, untried(&claimed, Verdict::Release)).await;
-    lab.store.cancel(run.id, &stop()).await.unwrap();
+    lab.store.cancel(run.id, &stop(), SYSTEM).await.unwrap();
     // Its time comes while a node holds it, or while no node does.
     for is_held in [true, false] {
         let run = seen.submitted(1).await;
@@ -117,12 +117,12 @@ async fn given_back<B: Bench>(seen: &mut Seen<'_, B>) {
     seen.finish(Event::Retry, retried(node, &claimed, seconds(0))).await;
     let claimed = seen.claim(&claimed.run, want(1)).await;
     seen.finish(Event::Retry, retried(node, &claimed, minutes(9))).await;
-    lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
+    lab.store.cancel(claimed.run.id, &stop(), SYSTEM).await.unwrap();
     // One waits for a majority of the schedulers.
     let claimed = seen.started().await;
     let until = Some(lab.now().await + minutes(9));
     seen.finish(Event::Wait, untried(&claimed, Verdict::Wait(Wait::Quorum, until))).await;
-    lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
+    lab.store.cancel(claimed.run.id, &stop(), SYSTEM).await.unwrap();
     // One waits for the one before it in line.
     let held = lab.line(node, &seen.job, 2).await;
     let wait = untried(&held[1], Verdict::Wait(Wait::Overlap, None));
@@ -150,7 +150,7 @@ async fn held<B: Bench>(seen: &mut Seen<'_, B>) {
         let run = claimed.run.id;
         match answer {
             None => {
-                let cancel = async { lab.store.cancel(run, &stop()).await.unwrap() };
+                let cancel = async { lab.store.cancel(run, &stop(), SYSTEM).await.unwrap() };
                 seen.step(run, Event::End(Outcome::Cancelled), cancel).await;
             }
             Some(answer) => {
@@ -159,7 +159,8 @@ async fn held<B: Bench>(seen: &mut Seen<'_, B>) {
                     LostAnswer::Fail => Event::End(Outcome::Failed),
                     LostAnswer::Complete => Event::End(Outcome::Completed),
                 };
-                let decide = async { lab.store.decide(run, answer, &stop()).await.unwrap() };
+                let decide =
+                    async { lab.store.decide(run, answer, &stop(), SYSTEM).await.unwrap() };
                 seen.step(run, event, decide).await;
                 if answer == LostAnswer::Retry {
                     let claimed = seen.claim(&claimed.run, want(1)).await;

@@ -11,7 +11,7 @@ use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
 use jiff::Timestamp;
 use store::{
     Applied, Cancelled, Change, ClaimFor, ClaimRequest, FactsFor, Finish, NodeInfo, Prepared,
-    RetentionCutoff, RunFilter, Store, Verdict,
+    RetentionCutoff, RunFilter, SYSTEM, Store, Verdict,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -147,7 +147,7 @@ async fn trouble<S: Store>(
     let mut seen = Seen::default();
     while working.load(Ordering::SeqCst) > 0 {
         let run = runs[dice.roll(runs.len())];
-        match store.cancel(run, &stop()).await.unwrap() {
+        match store.cancel(run, &stop(), SYSTEM).await.unwrap() {
             Cancelled::Ended | Cancelled::Requested(_) => drop(seen.cancelled.insert(run)),
             Cancelled::EndedBefore(_) | Cancelled::HasSteps | Cancelled::NotFound => {}
         }
@@ -163,7 +163,7 @@ async fn trouble<S: Store>(
             plan: None,
             changed: Vec::new(),
         };
-        store.define(&[change]).await.unwrap();
+        store.define(&[change], SYSTEM).await.unwrap();
         let all = Timestamp::UNIX_EPOCH;
         let cut = RetentionCutoff {
             job: Some(job.id),

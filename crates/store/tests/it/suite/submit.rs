@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::id::NodeId;
 use domain::job::JobState;
 use domain::run::{NewRun, Outcome, RunState};
-use store::{Cancelled, ClaimFor, Prepared, RunFilter, Store};
+use store::{Cancelled, ClaimFor, Prepared, RunFilter, SYSTEM, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
@@ -35,7 +35,7 @@ pub async fn a_run_is_recorded_once<B: Bench>(lab: &Lab<B>) {
 pub async fn a_cancelled_run_does_not_come_back<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let run = lab.due(&job).await;
-    assert_eq!(lab.store.cancel(run.id, &stop()).await.unwrap(), Cancelled::Ended);
+    assert_eq!(lab.store.cancel(run.id, &stop(), SYSTEM).await.unwrap(), Cancelled::Ended);
     let born = Some(ClaimFor { node, max: processes(1) });
     let submitted = lab.store.submit(&[run], born).await.unwrap();
     assert_eq!((submitted.accepted, submitted.claimed), (vec![false], vec![]));

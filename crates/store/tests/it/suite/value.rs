@@ -7,7 +7,9 @@ use domain::run::{
     AttemptResult, ErrorCode, LedgerEntry, NewRun, Origin, Outcome, ReasonCode, RunState, Wait,
 };
 use jiff::{SignedDuration, Timestamp};
-use store::{Applied, ClaimRequest, NodeInfo, Prepared, RecordPlan, RunFilter, Store, Verdict};
+use store::{
+    Applied, ClaimRequest, NodeInfo, Prepared, RecordPlan, RunFilter, SYSTEM, Store, Verdict,
+};
 use uuid::Uuid;
 
 use crate::bench::Bench;
@@ -199,9 +201,12 @@ pub async fn output_may_hold_zero_bytes<B: Bench>(lab: &Lab<B>) {
     let message = lab.store.attempts(first.run.id).await.unwrap().remove(0).message.unwrap();
     assert!(message.starts_with("before") && message.ends_with("after"));
     let held = lab.started(node, &job).await;
-    lab.store.cancel(held.run.id, &reason(ReasonCode::CancelRequested, "\0")).await.unwrap();
+    lab.store
+        .cancel(held.run.id, &reason(ReasonCode::CancelRequested, "\0"), SYSTEM)
+        .await
+        .unwrap();
     let queued = lab.due(&job).await;
-    lab.store.cancel(queued.id, &reason(ReasonCode::CancelRequested, "\0")).await.unwrap();
+    lab.store.cancel(queued.id, &reason(ReasonCode::CancelRequested, "\0"), SYSTEM).await.unwrap();
     lab.store.join(NodeId(lab.id()), &NodeInfo::named("no\0de"), minutes(1)).await.unwrap();
 }
 

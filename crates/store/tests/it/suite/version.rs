@@ -3,7 +3,7 @@
 use domain::id::JobId;
 use domain::job::{JobState, When};
 use domain::run::Outcome;
-use store::{Change, Changed, JobRecords, Prepared, PrunedJobs, Store, VERSIONS_MAX, as_author};
+use store::{Change, Changed, JobRecords, Prepared, PrunedJobs, SYSTEM, Store, VERSIONS_MAX};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, ended, tenant};
@@ -17,7 +17,8 @@ async fn numbers<B: Bench>(lab: &Lab<B>, job: &domain::job::Job) -> Vec<u32> {
 
 pub async fn every_version_of_a_job_is_kept_with_its_author<B: Bench>(lab: &Lab<B>) {
     let mut job = lab.draft("report").await;
-    as_author("ann".to_owned(), lab.create(&job)).await;
+    lab.set_author("ann");
+    lab.create(&job).await;
     let first = job.clone();
     job.name = "other".to_owned();
     job.definition.priority = 7;
@@ -28,11 +29,12 @@ pub async fn every_version_of_a_job_is_kept_with_its_author<B: Bench>(lab: &Lab<
         expected: Some(1),
         prepared: Prepared::Keep,
         plan: None,
-        changed: vec!["name", "priority"],
+        changed: vec!["name".to_owned(), "priority".to_owned()],
     };
-    let changed = as_author("ben".to_owned(), lab.store.define(&[change])).await.unwrap();
+    let changed = lab.store.define(&[change], "ben").await.unwrap();
     assert_eq!(changed, [Changed::Done]);
     job.state = JobState::Deleted;
+    lab.set_author(SYSTEM);
     lab.update(&mut job, Prepared::Drop).await;
 
     let versions = lab.store.job_versions(job.id, None, 10).await.unwrap().items;
@@ -177,6 +179,6 @@ pub async fn a_run_tells_when_it_was_recorded<B: Bench>(lab: &Lab<B>) {
     let cancelled = lab.run(&job, lab.now().await + crate::lab::minutes(5));
     lab.submit(std::slice::from_ref(&cancelled)).await;
     let recorded = lab.view(cancelled.id).await.created_at;
-    lab.store.cancel(cancelled.id, &crate::lab::stop()).await.unwrap();
+    lab.store.cancel(cancelled.id, &crate::lab::stop(), SYSTEM).await.unwrap();
     assert_eq!(lab.view(cancelled.id).await.created_at, recorded);
 }

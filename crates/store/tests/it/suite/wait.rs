@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::job::LostAnswer;
 use domain::run::{ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
-use store::{Applied, Cancelled, ClaimRequest, Finish, Prepared, Store, Verdict};
+use store::{Applied, Cancelled, ClaimRequest, Finish, Prepared, SYSTEM, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -84,7 +84,7 @@ pub async fn the_line_behind_a_held_run_rests<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.state(held[0].run.id).await, RunState::Held);
     lab.wait(node, &held[1], Wait::Overlap, None).await;
     assert_eq!(lab.claim(node, want(9)).await, []);
-    lab.store.decide(held[0].run.id, LostAnswer::Fail, &stop()).await.unwrap();
+    lab.store.decide(held[0].run.id, LostAnswer::Fail, &stop(), SYSTEM).await.unwrap();
     assert_eq!(ids(&lab.claim(node, want(9)).await), [held[1].run.id]);
 }
 
@@ -174,7 +174,7 @@ pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
         Applied::Ended(Outcome::Skipped)
     );
     // The woken run is cancelled before any node claims it.
-    assert_eq!(lab.store.cancel(held[1].run.id, &stop()).await.unwrap(), Cancelled::Ended);
+    assert_eq!(lab.store.cancel(held[1].run.id, &stop(), SYSTEM).await.unwrap(), Cancelled::Ended);
     let next = lab.claim_one(doomed).await;
     assert_eq!(next.run.id, held[2].run.id);
     lab.expire(doomed).await;
@@ -302,4 +302,64 @@ pub async fn a_node_that_takes_nothing_leaves_one_in_line_and_says_so<B: Bench>(
     tokio::time::timeout(Duration::from_secs(30), hint).await.expect("a hint");
     let other = lab.node().await;
     assert_eq!(ids(&lab.claim(other, want(9)).await), [held[1].run.id]);
+}
+
+/// An event that can end a wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum WakeEvent {
+    /// Another version of its job.
+    Change,
+    /// The time of the wait is over.
+    Time,
+    /// Another run of the job has ended.
+    End,
+}
+
+/// The waits that an event ends are those of the rules of the domain, on every database. A wait for
+/// parts is not among the cases: it ends with them.
+pub async fn a_wait_ends_with_the_events_of_its_kind<B: Bench>(lab: &Lab<B>) {
+    let node = lab.node().await;
+    let waits = Wait::ALL.into_iter().filter(|wait| *wait != Wait::Parts);
+    let cases = waits.flat_map(|wait| {
+        [
+            (wait, WakeEvent::Change, wait.ends_with_change()),
+            (wait, WakeEvent::Time, wait.ends_with_time()),
+            (wait, WakeEvent::End, matches!(wait, Wait::Overlap | Wait::Backfill)),
+        ]
+    });
+    for (wait, event, is_woken) in cases {
+        let name = format!("{wait:?} {event:?}");
+        let mut job = lab.job(&name).await;
+        let due_at = lab.ago(600).await;
+        let origin = if wait == Wait::Backfill { Origin::Backfill } else { Origin::Manual };
+        let run = |n| NewRun { origin, ..lab.run(&job, due_at + seconds(n)) };
+        lab.submit(&[run(0), run(1)]).await;
+        let held = lab.claim(node, want(9)).await;
+        let is_timed = event == WakeEvent::Time;
+        let verdict = match wait {
+            Wait::Decision => Verdict::Hold { timeout: minutes(if is_timed { -1 } else { 9 }) },
+            wait => Verdict::Wait(wait, is_timed.then_some(lab.ago(1).await)),
+        };
+        assert_eq!(lab.finish(node, untried(&held[1], verdict)).await, Applied::Again, "{name}");
+        assert_eq!(lab.claim(node, want(9)).await, [], "{name}: it waits");
+        match event {
+            WakeEvent::Change => lab.update(&mut job, Prepared::Keep).await,
+            WakeEvent::Time => {
+                let reaped = lab.store.reap(9).await.unwrap();
+                assert_eq!(reaped.undecided.is_empty(), is_woken, "{name}");
+            }
+            WakeEvent::End => {
+                lab.finish(node, completed(node, &held[0])).await;
+            }
+        }
+        let woken = lab.claim(node, want(9)).await;
+        let expected = if is_woken { vec![held[1].run.id] } else { Vec::new() };
+        assert_eq!(ids(&woken), expected, "{name}");
+        // Nothing is left for the next case.
+        lab.finish(node, completed(node, &held[0])).await;
+        for woken in woken {
+            lab.finish(node, completed(node, &woken)).await;
+        }
+        lab.store.cancel(held[1].run.id, &stop(), SYSTEM).await.unwrap();
+    }
 }

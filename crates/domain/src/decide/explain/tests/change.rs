@@ -43,7 +43,8 @@ fn a_change_is_told_with_the_value_that_it_replaced() {
     let call = Action::Http(call);
     let procedure =
         ProcedureAction { procedure: "refresh".into(), arguments: Vec::new(), database: None };
-    let backup = BackupAction { target: "nightly".into(), keep: None, outputs: true };
+    let backup =
+        BackupAction { target: "nightly".into(), keep: None, outputs: true, artifacts: false };
     let upstream = Dependency { job: JobId(Uuid::from_u128(7)), on: DependsOn::Success };
     let labels: Labels = serde_json::from_str(r#"{"zone": "eu"}"#).unwrap();
     let shards = Partition::AllShards;
