@@ -17,7 +17,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::random::Random;
 
-const EXPRESSIONS: &[(&str, &str)] = &[
+/// Cron expressions and their time zones.
+pub const EXPRESSIONS: &[(&str, &str)] = &[
     ("* * * * *", "UTC"),
     ("*/2 * * * *", "UTC"),
     ("*/5 * * * *", "Europe/Berlin"),

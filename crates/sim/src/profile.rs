@@ -6,6 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use crate::link::Rates;
 use crate::random::Random;
 
+/// When worlds begin, at the earliest: a plain day, and the days on which New York's clocks jump and
+/// fall back.
+pub const DAYS: &[&str] = &["2026-01-15T10:00:00Z", "2026-03-08T06:20:00Z", "2026-11-01T05:20:00Z"];
+
 /// The shape of a world.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -54,10 +58,7 @@ pub struct Faults {
 impl Profile {
     /// The world of a seed's stream.
     pub fn draw(random: &mut Random) -> Self {
-        // A plain day, and the days on which New York's clocks jump and fall back.
-        let day =
-            random.pick(&["2026-01-15T10:00:00Z", "2026-03-08T06:20:00Z", "2026-11-01T05:20:00Z"]);
-        let start: Timestamp = day.parse().unwrap_or(Timestamp::UNIX_EPOCH);
+        let start: Timestamp = random.pick(DAYS).parse().unwrap_or(Timestamp::UNIX_EPOCH);
         let jitter = SignedDuration::from_millis(random.between(0, 1_800_000));
         let sometimes = |random: &mut Random, often: u64, high: i64| {
             if random.percent(often) { random.between(1, high) as u64 } else { 0 }

@@ -39,7 +39,9 @@ fn the_next_worlds_are_sound() {
 #[test]
 fn worlds_of_fresh_seeds_are_sound() {
     for seed in
-        testbed::this_test!("worlds_of_fresh_seeds_are_sound").seeds(&[46_659_419_694_005], 1)
+        // In a world of the second, a run waits for its upstream job for more than 24 hours.
+        testbed::this_test!("worlds_of_fresh_seeds_are_sound")
+            .seeds(&[46_659_419_694_005, 42_611_263_171_120], 1)
     {
         sound(seed.value..seed.value + 20);
     }

@@ -24,8 +24,12 @@ const TURNS: usize = 20;
 /// How often machines exchange results for work in a round at most, where much is left.
 const TURNS_MAX: u64 = 2_000;
 
-/// Rounds in which something must end, after all jobs were switched off.
-const IDLE_ROUNDS_MAX: usize = 50;
+/// Rounds of seconds in which something must end, after all jobs were switched off.
+const IDLE_ROUNDS: usize = 26;
+
+/// Rounds of an hour that follow if nothing ended. A run may wait for its upstream jobs until the
+/// next time of its schedule: that of a daily one is two days away if clocks jump over a time.
+const IDLE_HOURS: usize = 50;
 
 impl World {
     pub(super) fn epilogue(&mut self) -> Result<(), Violation> {
@@ -55,9 +59,8 @@ impl World {
         self.switch_off()?;
         // The number of live runs must fall, again and again.
         let (mut least, mut idle) = (u64::MAX, 0);
-        while least > 0 && idle < IDLE_ROUNDS_MAX {
-            if idle > IDLE_ROUNDS_MAX / 2 {
-                // Some wait for a time that is hours away.
+        while least > 0 && idle < IDLE_ROUNDS + IDLE_HOURS {
+            if idle >= IDLE_ROUNDS {
                 self.clock.advance(3_600 * SECOND);
             }
             self.round()?;
@@ -172,5 +175,41 @@ impl World {
         counts.map_or(u64::MAX, |counts| {
             counts.live.queued + counts.live.running + counts.live.pending
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::job::{Definition, When};
+    use domain::schedule::DstPolicy;
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::IDLE_HOURS;
+    use crate::jobs::EXPRESSIONS;
+    use crate::oracle::Oracle;
+    use crate::profile::DAYS;
+
+    /// Otherwise a run that waits until the next time of its schedule would count as endless.
+    #[test]
+    fn epilogue_outlasts_the_longest_wait_for_the_next_time_of_a_schedule() {
+        let oracle = Oracle::new();
+        let patience = SignedDuration::from_hours(IDLE_HOURS as i64);
+        for (expression, zone) in EXPRESSIONS {
+            let (expression, zone) = (expression.to_string(), zone.to_string());
+            let when = When::Cron { expression, zone, dst: DstPolicy::default() };
+            let definition = Definition { when, ..Definition::default() };
+            let schedule = oracle.schedule(&definition).unwrap();
+            for day in DAYS {
+                let start: Timestamp = day.parse().unwrap();
+                let mut at = schedule.prev(start).unwrap();
+                // An outage can take a world to the days after its first one.
+                while at < start + SignedDuration::from_hours(240) {
+                    let next = schedule.next(at).unwrap();
+                    let gap = next.duration_since(at);
+                    assert!(gap < patience, "{:?}: {gap:#} from {at} to {next}", definition.when);
+                    at = next;
+                }
+            }
+        }
     }
 }
