@@ -170,6 +170,10 @@ pub struct Definition {
     /// The steps of a DAG. A job with them has no action: its runs wait for their steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dag: Option<Box<Dag>>,
+    /// Why the stored definition cannot be read; this one then stands in for it
+    /// ([`Definition::unreadable`]). Never stored.
+    #[serde(skip)]
+    pub unreadable: Option<String>,
 }
 
 impl Default for Definition {
@@ -208,11 +212,22 @@ impl Default for Definition {
             lost_question: LostQuestion::default(),
             exactly_once: false,
             dag: None,
+            unreadable: None,
         }
     }
 }
 
 impl Job {
+    /// The message about a job whose stored definition cannot be read; none if it can.
+    pub fn unreadable(&self) -> Option<String> {
+        let problem = self.definition.unreadable.as_ref()?;
+        let Job { id, name, .. } = self;
+        Some(format!(
+            "the stored definition of job {name:?} ({id}) cannot be read: {problem}; replace it \
+             with PUT /v1/jobs/{id} or CREATE OR REPLACE JOB, or delete the job"
+        ))
+    }
+
     /// The fields that differ from an earlier version, by their REST names.
     pub fn changed_fields(&self, before: &Job) -> Vec<&'static str> {
         let (new, old) = (&self.definition, &before.definition);
@@ -244,6 +259,17 @@ impl Job {
 }
 
 impl Definition {
+    /// Stands in for a stored definition that cannot be read. No run starts by it, and a run whose
+    /// node was lost waits for a decision: the job may say that its action must not happen twice.
+    pub fn unreadable(problem: String) -> Self {
+        Definition {
+            description: Some(format!("definition cannot be read: {problem}")),
+            on_lost: OnLost::Ask,
+            unreadable: Some(problem),
+            ..Definition::default()
+        }
+    }
+
     /// The compiled schedule with the calendars of the job; none if the job has no scheduled times.
     pub fn schedule(&self, zones: &Zones) -> Result<Option<Schedule>, WhenError> {
         self.schedule_under(zones, &Arc::from([]))

@@ -412,6 +412,9 @@ impl Node {
 
     /// The run of a trigger of a job.
     pub fn triggered_of(&self, job: &Job, trigger: Trigger) -> Result<NewRun> {
+        if let Some(problem) = job.unreadable() {
+            return Err(EngineError::WrongState(problem));
+        }
         let now = self.now();
         let at = trigger.at.unwrap_or(now);
         Ok(NewRun {

@@ -1,11 +1,20 @@
 //! Jobs as rows, and queries about jobs that no loop of a node waits for.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use domain::id::{JobId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Retention};
 use uuid::Uuid;
 
 use crate::records::{Records, Row, Sql, Statement, params};
 use crate::{Result, StoreError};
+
+/// More days than any history has.
+const DAYS_MAX: u32 = 365_000;
+
+/// Maximum number of unreadable jobs that are logged once each.
+const LOGGED_MAX: usize = 10_000;
 
 /// Jobs of a tenant by name; unknown ones are left out.
 pub(crate) async fn by_name(
@@ -36,10 +45,10 @@ pub(crate) async fn retention_rules(
     let rows = store.query(Statement::new(sql, params![after, limit])).await?;
     let rule = |row: &Row| {
         let (id, definition) = (JobId(row.get(0)?), row.get::<String>(1)?);
-        let definition: Definition = serde_json::from_str(&definition).map_err(|error| {
-            StoreError::Unreadable(format!("the definition of job {id}: {error}"))
-        })?;
-        Ok((id, definition.retention))
+        let definition = definition_of(id, &definition);
+        // Nothing is deleted of a job whose rule is not known.
+        let kept = Retention { days: Some(DAYS_MAX), failed_days: Some(DAYS_MAX), ..definition.retention };
+        Ok((id, if definition.unreadable.is_some() { kept } else { definition.retention }))
     };
     rows.iter().map(rule).collect()
 }
@@ -65,22 +74,50 @@ pub(crate) async fn dependencies(
 
 /// id, tenant_id, name, version, state, definition, next_run, created_at, updated_at, owner_id
 pub(crate) fn job(row: &Row) -> Result<Job> {
-    let (name, definition): (String, String) = (row.get(2)?, row.get(5)?);
-    let definition = serde_json::from_str(&definition).map_err(|error| {
-        StoreError::Unreadable(format!("the definition of job {name}: {error}"))
-    })?;
+    let (id, name) = (JobId(row.get(0)?), row.get(2)?);
+    let (definition, state): (String, String) = (row.get(5)?, row.get(4)?);
+    let (state, definition) = parts_of(id, &state, &definition);
     Ok(Job {
-        id: JobId(row.get(0)?),
+        id,
         tenant: TenantId(row.get(1)?),
         owner: UserId(row.get(9)?),
         name,
         version: row.get(3)?,
-        state: job_state(&row.get::<String>(4)?)?,
+        state,
         definition,
         next_run: row.get(6)?,
         created_at: row.get(7)?,
         updated_at: row.get(8)?,
     })
+}
+
+/// The state and the definition of a row. If one of them cannot be read (it was damaged, or a newer
+/// release wrote it), the job is set aside: the row of one job must not stop all others.
+pub(crate) fn parts_of(id: JobId, state: &str, definition: &str) -> (JobState, Definition) {
+    match job_state(state) {
+        Ok(state) => (state, definition_of(id, definition)),
+        Err(error) => (JobState::Disabled, set_aside(id, "state", &error)),
+    }
+}
+
+/// The definition of a row, or what stands in for it.
+pub(crate) fn definition_of(id: JobId, definition: &str) -> Definition {
+    serde_json::from_str(definition).unwrap_or_else(|error| set_aside(id, "definition", &error))
+}
+
+fn set_aside(id: JobId, column: &str, error: &dyn std::fmt::Display) -> Definition {
+    /// Jobs that were logged. Every list and every look reads the row again.
+    static LOGGED: Mutex<BTreeMap<JobId, String>> = Mutex::new(BTreeMap::new());
+    let problem = format!("column {column}: {error}");
+    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    if logged.get(&id) != Some(&problem) {
+        if logged.len() >= LOGGED_MAX {
+            logged.clear();
+        }
+        tracing::error!(job_id = %id, column, %error, "a job cannot be read and was set aside");
+        logged.insert(id, problem.clone());
+    }
+    Definition::unreadable(problem)
 }
 
 /// The name under which a state is stored.

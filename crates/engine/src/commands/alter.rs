@@ -49,8 +49,12 @@ impl Node {
         mut job: Job,
         among: &JobChanges,
     ) -> Result<Altered> {
+        if job.definition.unreadable.is_some() && job.state != JobState::Deleted {
+            return Err(EngineError::WrongState(old.unreadable().unwrap_or_default()));
+        }
         // Runs that have begun follow the kind of their job.
-        if job.definition.is_dag() != old.definition.is_dag() {
+        let is_known = old.definition.unreadable.is_none();
+        if is_known && job.definition.is_dag() != old.definition.is_dag() {
             let (was, is) = if old.definition.is_dag() { ("DAG", "job") } else { ("job", "DAG") };
             let problem = format!("a {was} cannot become a {is}; create a {is} with another name");
             return Err(EngineError::Invalid { field: "tasks", problem });

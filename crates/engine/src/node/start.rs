@@ -30,6 +30,9 @@ const START_BATCH: usize = 125;
 /// How soon a run is looked at again that later runs on other nodes are decided before.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_millis(100);
 
+/// How long a run waits whose job cannot be read.
+const UNREADABLE_WAIT: SignedDuration = SignedDuration::from_mins(1);
+
 /// Runs that are about to start.
 struct Starting<'a> {
     state: &'a Mutex<State>,
@@ -224,6 +227,12 @@ impl Node {
             let line = state.line_before(run);
             let here = LocalRuns { begun: of_job, count: state.begun.of(job.id), line: &line };
             let verdict = match facts {
+                // It looks again when the definition was replaced, or on a node of a newer release
+                // that can read it.
+                Some(facts) if job.definition.unreadable.is_some() && facts.held => {
+                    let until = now.saturating_add(UNREADABLE_WAIT).unwrap_or(Timestamp::MAX);
+                    Start::Wait(Wait::Pause, Some(until))
+                }
                 Some(facts) => self.decide(run, job, facts, (here, &outages), now),
                 // Those that wait here and come before it count too: it does not overtake them.
                 None if self.is_one_too_many(run, job, here.count + line.len() as u32) => {

@@ -342,6 +342,9 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> Result<Response> {
     let job = find::plain_job(&app, &actor, &job).await?;
+    if let Some(problem) = job.unreadable() {
+        return Err(Problem::new(Code::WrongState, problem));
+    }
     if is_known(&headers, job.version) {
         return Ok(not_modified(job.version));
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use domain::facts::{ActiveRun, EarlierRun, StartFacts, UpstreamFact};
 use domain::id::{JobId, NodeId, RunId};
+use domain::job::JobState;
 use domain::run::Wait;
 use jiff::SignedDuration;
 use tokio_postgres::Row;
@@ -135,7 +136,7 @@ fn fact_of(
         held: true,
         early_by: row.try_get::<_, Option<i64>>(3)?.map(SignedDuration::from_micros),
         cancel_requested: row.try_get(1)?,
-        job_state: state.map(job_state).transpose()?,
+        job_state: state.map(|state| job_state(state).unwrap_or(JobState::Disabled)),
         job_version: unsigned(row.try_get(4)?),
         token: row.try_get(6)?,
         upstream: question.upstream.iter().map(fact).collect(),

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::Shared;
 use super::pipeline::values;
 use super::row::{at, job, span_us, text};
-use crate::{DueJobs, JobFilter, Page, Result, StoreError};
+use crate::{DueJobs, JobFilter, Page, Result};
 
 impl Shared {
     pub(super) async fn now(&self) -> Result<Timestamp> {
@@ -33,14 +33,8 @@ impl Shared {
             if row.try_get::<_, Option<Uuid>>(0)?.is_none() {
                 continue;
             }
-            match job(row) {
-                Ok(job) => jobs.push(job),
-                // One unreadable job must not stop the others.
-                Err(StoreError::Unreadable(problem)) => {
-                    tracing::error!(%problem, "a job cannot be planned");
-                }
-                Err(error) => return Err(error),
-            }
+            // Its times are planned when it can be read again.
+            jobs.extend(Some(job(row)?).filter(|job| job.definition.unreadable.is_none()));
         }
         Ok(DueJobs { now, jobs })
     }

@@ -9,7 +9,7 @@ use domain::run::{AttemptEnd, ClaimedRun, Grant, NewRun, Origin, Outcome};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
-pub(super) use crate::jobs::{job_state, state_name};
+pub(super) use crate::jobs::{job_state, parts_of, state_name};
 use crate::lane::{lane, priority_of, slot_of};
 use crate::{Result, StoreError};
 
@@ -76,17 +76,15 @@ pub(super) fn attempt_end(number: i16) -> Result<AttemptEnd> {
 
 /// id, tenant_id, name, version, state, definition, next_run, created_at, updated_at, owner_id
 pub(super) fn job(row: &Row) -> Result<Job> {
-    let name: String = row.try_get(2)?;
-    let definition = serde_json::from_str(row.try_get(5)?).map_err(|error| {
-        StoreError::Unreadable(format!("the definition of job {name}: {error}"))
-    })?;
+    let id = JobId(row.try_get(0)?);
+    let (state, definition) = parts_of(id, row.try_get(4)?, row.try_get(5)?);
     Ok(Job {
-        id: JobId(row.try_get(0)?),
+        id,
         tenant: TenantId(row.try_get(1)?),
         owner: UserId(row.try_get(9)?),
-        name,
+        name: row.try_get(2)?,
         version: unsigned(row.try_get(3)?),
-        state: job_state(row.try_get(4)?)?,
+        state,
         definition,
         next_run: row.try_get::<_, Option<i64>>(6)?.map(at),
         created_at: at(row.try_get(7)?),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::facts::{ActiveRun, EarlierRun, StartFacts, UpstreamFact};
 use domain::id::{JobId, NodeId, RunId};
+use domain::job::JobState;
 use domain::run::{Grant, Wait};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
@@ -104,7 +105,7 @@ impl Look<'_> {
             held: true,
             early_by: early_by.map(SignedDuration::from_micros),
             cancel_requested,
-            job_state: state.map(|state| job_state(&state)).transpose()?,
+            job_state: state.map(|state| job_state(&state).unwrap_or(JobState::Disabled)),
             job_version: version.unwrap_or(0),
             token: tokens.draw(),
             earlier: before,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use domain::audit::AuditedRun;
 use domain::id::{JobId, NodeId};
-use domain::job::{Definition, When};
+use domain::job::When;
 use domain::run::{AttemptEnd, EndedAttempt, Origin, Outcome, Reason, Wait};
 use jiff::Timestamp;
 use rusqlite::OptionalExtension;
@@ -21,6 +21,7 @@ use super::versions;
 use super::wake::{self, Freed, is_over};
 use super::writer::Tx;
 use crate::author::SYSTEM;
+use crate::jobs::definition_of;
 use crate::{Applied, Finish, Result, StoreError, Verdict, policy};
 
 /// Results of ended claims.
@@ -300,9 +301,7 @@ fn is_one_time(tx: &Tx<'_>, held: &Held) -> Result<bool> {
         .query_row((held.seq,), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((definition, scheduled_for)) = found else { return Ok(false) };
-    let definition: Result<Definition> = serde_json::from_str(&definition)
-        .map_err(|error| StoreError::Unreadable(error.to_string()));
-    Ok(match definition?.when {
+    Ok(match definition_of(held.job, &definition).when {
         When::At { at } => us(at) == scheduled_for,
         _ => false,
     })

@@ -346,14 +346,8 @@ pub(super) fn due(
         if !of.contains(JobId(row.get(0)?)) {
             continue;
         }
-        match job(row) {
-            Ok(job) => jobs.push(job),
-            // One unreadable job must not stop the others.
-            Err(StoreError::Unreadable(problem)) => {
-                tracing::error!(%problem, "a job cannot be planned")
-            }
-            Err(error) => return Err(error),
-        }
+        // Its times are planned when it can be read again.
+        jobs.extend(Some(job(row)?).filter(|job| job.definition.unreadable.is_none()));
     }
     Ok(DueJobs { now, jobs })
 }

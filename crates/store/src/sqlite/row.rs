@@ -7,7 +7,7 @@ use domain::run::{ClaimedRun, Grant, NewRun, Origin};
 use jiff::Timestamp;
 use rusqlite::Row;
 
-pub(super) use crate::jobs::{job_state, state_name};
+pub(super) use crate::jobs::{job_state, parts_of, state_name};
 use crate::lane::{priority_of, slot_of};
 use crate::{Result, StoreError};
 
@@ -35,18 +35,16 @@ pub(super) fn origin(number: i64) -> Result<Origin> {
 
 /// id, tenant_id, name, version, state, definition, next_run, created_at, updated_at, owner_id
 pub(super) fn job(row: &Row<'_>) -> Result<Job> {
-    let name: String = row.get(2)?;
-    let definition: String = row.get(5)?;
-    let definition = serde_json::from_str(&definition).map_err(|error| {
-        StoreError::Unreadable(format!("the definition of job {name}: {error}"))
-    })?;
+    let id = JobId(row.get(0)?);
+    let text = |column| row.get_ref(column)?.as_str().map_err(unreadable);
+    let (state, definition) = parts_of(id, text(4)?, text(5)?);
     Ok(Job {
-        id: JobId(row.get(0)?),
+        id,
         tenant: TenantId(row.get(1)?),
         owner: UserId(row.get(9)?),
-        name,
+        name: row.get(2)?,
         version: row.get(3)?,
-        state: job_state(row.get_ref(4)?.as_str().map_err(unreadable)?)?,
+        state,
         definition,
         next_run: at_opt(row.get(6)?)?,
         created_at: at(row.get(7)?)?,
