@@ -37,6 +37,9 @@ const FOLDER: &str = "sha256";
 /// The folder of archived outputs, which have names.
 const NAMED_FOLDER: &str = "outputs";
 
+/// How the names of backups begin.
+const BACKUP_PREFIX: &str = "punctual-";
+
 /// Why an object was not read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
@@ -101,6 +104,22 @@ impl BlobStore {
         Ok(BlobStore { store, prefix, folder: None })
     }
 
+    /// Whether the folder is there. One that has vanished is most often a disk that is not mounted:
+    /// its objects are not lost, and a new folder in its place would hide what is written to it.
+    fn check_folder(&self) -> Result<(), BlobError> {
+        match &self.folder {
+            Some(folder) if !folder.is_dir() => {
+                Err(BlobError::Unavailable("its folder does not exist".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Why an object was not read.
+    fn not_read(&self, digest: ArtifactDigest, error: &object_store::Error) -> BlobError {
+        self.check_folder().err().unwrap_or_else(|| failed(digest, error))
+    }
+
     fn path(&self, digest: ArtifactDigest) -> Path {
         let name = digest.to_string();
         self.prefix.clone().join(FOLDER).join(&name[..2]).join(name)
@@ -118,6 +137,7 @@ impl BlobStore {
         let unreadable = |error: io::Error| unreadable(file, &error);
         let mut from = tokio::fs::File::open(file).await.map_err(unreadable)?;
         let bytes = from.metadata().await.map_err(unreadable)?.len();
+        self.check_folder()?;
         let failed = |error: object_store::Error| failed(digest, &error);
         let path = self.path(digest);
         match self.store.head(&path).await {
@@ -177,7 +197,7 @@ impl BlobStore {
     pub async fn size(&self, digest: ArtifactDigest) -> Result<Option<u64>, BlobError> {
         match self.store.head(&self.path(digest)).await {
             Ok(found) => Ok(Some(found.size)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(object_store::Error::NotFound { .. }) => self.check_folder().map(|()| None),
             Err(error) => Err(failed(digest, &error)),
         }
     }
@@ -185,7 +205,7 @@ impl BlobStore {
     /// Begins to read an object.
     pub async fn open(&self, digest: ArtifactDigest) -> Result<BlobReader, BlobError> {
         let found = self.store.get(&self.path(digest)).await;
-        let found = found.map_err(|error| failed(digest, &error))?;
+        let found = found.map_err(|error| self.not_read(digest, &error))?;
         Ok(BlobReader { bytes: found.meta.size, digest, chunks: found.into_stream() })
     }
 
@@ -225,13 +245,14 @@ impl BlobStore {
         digest: ArtifactDigest,
     ) -> Result<BlobReader, BlobError> {
         let found = self.store.get(&self.named_path(name)).await;
-        let found = found.map_err(|error| failed(digest, &error))?;
+        let found = found.map_err(|error| self.not_read(digest, &error))?;
         Ok(BlobReader { bytes: found.meta.size, digest, chunks: found.into_stream() })
     }
 
     /// The names of the objects in a folder that were written before this time, in seconds since the
     /// epoch, without the folder.
     pub async fn names_before(&self, folder: &str, second: i64) -> Result<Vec<String>, BlobError> {
+        self.check_folder()?;
         let folder = self.named_path(folder);
         let mut objects = self.store.list(Some(&folder));
         let mut found = Vec::new();
@@ -250,6 +271,7 @@ impl BlobStore {
         folder: &str,
         begin: &str,
     ) -> Result<Option<(String, u64)>, BlobError> {
+        self.check_folder()?;
         let folder = self.named_path(folder);
         let offset = folder.clone().join(begin);
         let mut objects = self.store.list_with_offset(Some(&folder), &offset);
@@ -270,6 +292,7 @@ impl BlobStore {
     /// Writes a file under a name, beside the objects that are named by digests. The name may have
     /// folders.
     pub async fn put_named(&self, name: &str, file: &FilePath) -> Result<(), BlobError> {
+        self.check_folder()?;
         let opened = tokio::fs::File::open(file).await;
         let mut from = opened.map_err(|error| unreadable(file, &error))?;
         let path = self.named_path(name);
@@ -281,6 +304,7 @@ impl BlobStore {
 
     /// The names of the objects that were written under names of their own.
     pub async fn names(&self) -> Result<Vec<String>, BlobError> {
+        self.check_folder()?;
         let prefix = Some(&self.prefix).filter(|prefix| !prefix.as_ref().is_empty());
         let listed = self.store.list_with_delimiter(prefix).await;
         let listed = listed.map_err(|error| BlobError::Unavailable(text_of(&error)))?;
@@ -297,19 +321,23 @@ impl BlobStore {
     }
 
     /// Deletes what writes left behind whose server was killed before this time: files of the folder
-    /// with a number sign in their names.
+    /// whose names end with a number sign and a number. In the folder itself, which may have other
+    /// files, those of backups only.
     pub fn delete_leftovers(&self, before: SystemTime) {
         let Some(folder) = &self.folder else { return };
         let entries = |folder: &FilePath| std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let folders = [FOLDER, NAMED_FOLDER].map(|name| folder.join(name));
-        for sub in folders.iter().flat_map(|folder| entries(folder)) {
-            for file in entries(&sub.path()) {
-                let is_part = file.file_name().to_string_lossy().contains('#');
-                let written = file.metadata().and_then(|it| it.modified());
-                if is_part && written.is_ok_and(|written| written < before) {
-                    // It is met again at the next round.
-                    let _ = std::fs::remove_file(file.path());
-                }
+        let parents = [FOLDER, NAMED_FOLDER].map(|name| folder.join(name));
+        let subs = parents.iter().flat_map(|parent| entries(parent));
+        let own = entries(folder)
+            .filter(|file| file.file_name().to_string_lossy().starts_with(BACKUP_PREFIX));
+        for file in subs.flat_map(|sub| entries(&sub.path())).chain(own) {
+            let written = file.metadata().and_then(|it| it.modified());
+            if is_part(&file.file_name().to_string_lossy())
+                && file.file_type().is_ok_and(|kind| kind.is_file())
+                && written.is_ok_and(|written| written < before)
+            {
+                // It is met again at the next round.
+                let _ = std::fs::remove_file(file.path());
             }
         }
     }
@@ -317,6 +345,7 @@ impl BlobStore {
     /// The objects that were written before this time, in seconds since the epoch. What is not named
     /// like an object is none.
     pub async fn written_before(&self, second: i64) -> Result<Vec<ArtifactDigest>, BlobError> {
+        self.check_folder()?;
         let folder = self.prefix.clone().join(FOLDER);
         let mut objects = self.store.list(Some(&folder));
         let mut found = Vec::new();
@@ -328,6 +357,12 @@ impl BlobStore {
         }
         Ok(found)
     }
+}
+
+/// Whether a file has the name of a part: that of an object, a number sign and a number.
+fn is_part(name: &str) -> bool {
+    let number = name.rsplit_once('#').map_or("", |(_, number)| number);
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Why a file was not written to the storage.

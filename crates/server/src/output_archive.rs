@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use agent::output::ArchivedOutput;
 use blobs::{BlobError, BlobStore};
@@ -50,8 +51,28 @@ pub struct OutputArchive {
     folder: PathBuf,
     /// Fetches under way, so that readers of the same output share one.
     fetches: Mutex<HashMap<ArtifactDigest, Weak<tokio::sync::Mutex<()>>>>,
+    /// The files of the folder as they were when their digests were compared.
+    checked: Mutex<HashMap<ArtifactDigest, FileStamp>>,
     /// Numbers temporary files.
     count: AtomicU64,
+}
+
+/// What changes with the content of a file. To compute a digest for each small part of an output
+/// would take longer than to read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileStamp {
+    inode: u64,
+    bytes: u64,
+    /// Seconds and nanoseconds of the last change, which a program cannot set.
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    fn from_file(file: &File) -> io::Result<Self> {
+        let found = file.metadata()?;
+        let changed = (found.ctime(), found.ctime_nsec());
+        Ok(FileStamp { inode: found.ino(), bytes: found.len(), changed })
+    }
 }
 
 /// A file that is deleted with this.
@@ -71,8 +92,8 @@ impl OutputArchive {
         for entry in fs::read_dir(&folder)?.flatten() {
             fs::remove_file(entry.path())?;
         }
-        let (fetches, count) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Arc::new(OutputArchive { blobs, folder, fetches, count }))
+        let (fetches, checked, count) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
+        Ok(Arc::new(OutputArchive { blobs, folder, fetches, checked, count }))
     }
 
     /// A new temporary file.
@@ -89,7 +110,7 @@ impl OutputArchive {
         archived: ArchivedOutput,
     ) -> Result<File, OutputArchiveError> {
         let path = self.folder.join(archived.digest.to_string());
-        if let Ok(file) = File::open(&path) {
+        if let Some(file) = self.cached(&path, archived.digest) {
             return Ok(file);
         }
         let fetch = {
@@ -105,7 +126,7 @@ impl OutputArchive {
             }
         };
         let _fetching = fetch.lock().await;
-        if let Ok(file) = File::open(&path) {
+        if let Some(file) = self.cached(&path, archived.digest) {
             return Ok(file);
         }
         let part = self.fetch(run, attempt, archived).await?;
@@ -113,8 +134,25 @@ impl OutputArchive {
         // Opened before it can be deleted for another one.
         let file = File::open(&part.0).map_err(disk)?;
         fs::rename(&part.0, &path).map_err(disk)?;
+        let stamp = FileStamp::from_file(&file).map_err(disk)?;
+        self.checked().insert(archived.digest, stamp);
         self.shrink(&path).map_err(disk)?;
         Ok(file)
+    }
+
+    fn checked(&self) -> MutexGuard<'_, HashMap<ArtifactDigest, FileStamp>> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file of an output that was fetched before; none if it is gone or was changed since.
+    fn cached(&self, path: &Path, digest: ArtifactDigest) -> Option<File> {
+        let stamp = self.checked().get(&digest).copied()?;
+        let file = File::open(path).ok()?;
+        if FileStamp::from_file(&file).ok()? == stamp {
+            return Some(file);
+        }
+        tracing::warn!(%digest, "cached output was changed on disk, it is fetched again");
+        None
     }
 
     /// The object of an attempt that has no record of one. A backup that was made while the files
@@ -187,6 +225,8 @@ impl OutputArchive {
             if total <= CACHE_BYTES_MAX {
                 break;
             }
+            let digest = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+            digest.and_then(|digest: ArtifactDigest| self.checked().remove(&digest));
             let _ = fs::remove_file(path);
             total -= bytes;
         }

@@ -142,17 +142,41 @@ async fn files_are_kept_under_their_names_beside_the_objects() {
 fn leftovers_of_killed_servers_are_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let store = BlobStore::in_folder(dir.path()).unwrap();
-    let folder = dir.path().join("sha256/ab");
-    std::fs::create_dir_all(&folder).unwrap();
-    let (part, object) = (folder.join("abcd#1"), folder.join("abcd"));
-    for file in [&part, &object] {
-        std::fs::write(file, "x").unwrap();
+    for (folder, name) in [("sha256/ab", "abcd"), ("outputs/ab", "a.1.b"), ("", "punctual-1.tar")] {
+        let folder = dir.path().join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let part = folder.join(format!("{name}#1"));
+        let others = [folder.join(name), folder.join(format!("{name}#a")), dir.path().join("x#1")];
+        for file in others.iter().chain([&part]) {
+            std::fs::write(file, "x").unwrap();
+        }
+        let written = std::fs::metadata(&part).unwrap().modified().unwrap();
+        store.delete_leftovers(written);
+        assert!(part.exists());
+        store.delete_leftovers(written + std::time::Duration::from_secs(1));
+        assert!(!part.exists(), "{}", part.display());
+        assert!(others.iter().all(|other| other.exists()), "{name}");
     }
-    let written = std::fs::metadata(&part).unwrap().modified().unwrap();
-    store.delete_leftovers(written);
-    assert!(part.exists());
-    store.delete_leftovers(written + std::time::Duration::from_secs(1));
-    assert!(!part.exists() && object.exists());
+}
+
+#[tokio::test]
+async fn storage_whose_folder_has_vanished_is_unavailable_and_not_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, file) = (dir.path().join("blobs"), dir.path().join("file"));
+    std::fs::write(&file, "content").unwrap();
+    let (store, digest) = (BlobStore::in_folder(&folder).unwrap(), digest(b"content"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    let away = BlobError::Unavailable("its folder does not exist".to_owned());
+    assert_eq!(store.put_file(digest, &file, NOW).await, Err(away.clone()));
+    assert_eq!(store.put_named("a", &file).await, Err(away.clone()));
+    assert_eq!(store.size(digest).await, Err(away.clone()));
+    assert_eq!(store.open(digest).await.err(), Some(away.clone()));
+    assert_eq!(store.open_named("a", digest).await.err(), Some(away.clone()));
+    assert_eq!(store.find_named("outputs/ab", "a").await, Err(away.clone()));
+    assert_eq!(store.names_before("outputs/ab", 0).await, Err(away.clone()));
+    assert_eq!(store.names().await, Err(away.clone()));
+    assert_eq!(store.written_before(0).await, Err(away));
+    assert!(!folder.exists());
 }
 
 #[tokio::test]

@@ -173,6 +173,40 @@ async fn an_output_that_cannot_be_had_is_an_error_with_its_cause() {
     assert!(world.get(&path).await.text.contains("line 059999"));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cached_output_that_was_changed_on_disk_is_fetched_again() {
+    let world = World::now().await;
+    let run = long_run(&world, "j", 90).await;
+    world.go_to_instant((world.app.clock)() + SignedDuration::from_hours(8 * 24));
+    assert_eq!(archive(&world, after_a_week()).await.unwrap(), 1);
+    let path = format!("/v1/executions/{run}/logs");
+    let text = world.get(&path).await.text;
+    assert!(text.contains("line 059999"));
+    let cached = files_below(&world.path("output-cache")).remove(0);
+    let content = std::fs::read(&cached).unwrap();
+    let mut changed = content.clone();
+    changed[content.len() / 2] ^= 1;
+    for damaged in [&[][..], &content[..content.len() / 2], &changed] {
+        std::fs::write(&cached, damaged).unwrap();
+        assert!(world.get(&path).await.text == text, "{} bytes", damaged.len());
+        assert!(std::fs::read(&cached).unwrap() == content);
+    }
+    // Without the object it is an error, and without its folder one that passes.
+    std::fs::write(&cached, "").unwrap();
+    let storage = world.path("artifacts");
+    let object = files_below(&storage.join("outputs")).remove(0);
+    let away = world.path("away");
+    std::fs::rename(&object, &away).unwrap();
+    assert_eq!(world.get(&path).await.status, 500);
+    std::fs::rename(&away, &object).unwrap();
+    std::fs::rename(&storage, &away).unwrap();
+    let reply = world.get(&path).await;
+    assert_eq!(reply.status, 503, "{}", reply.text);
+    assert!(reply.text.contains("object storage is unavailable: its folder"), "{}", reply.text);
+    std::fs::rename(&away, &storage).unwrap();
+    assert!(world.get(&path).await.text == text);
+}
+
 /// The files that a process leaves behind that is killed between two of their deletions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn archived_output_is_whole_while_some_of_its_files_are_left() {
