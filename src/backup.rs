@@ -146,6 +146,10 @@ impl Backups for DataBackups {
                 let file = OutgoingFile(made_in.join(&made.name));
                 let sent = send(&storage, &made.name, &file.0, order.keep).await;
                 made.removed = sent.map_err(|error| failed(&error))?;
+                let before = now.saturating_sub(domain::artifact::GRACE).unwrap_or(Timestamp::MIN);
+                let delete = move || storage.delete_leftovers(before.into());
+                // Files that stay are met again with the next backup.
+                let _ = tokio::task::spawn_blocking(delete).await;
             }
             Ok(made)
         })

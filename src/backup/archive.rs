@@ -80,6 +80,10 @@ pub fn write(
     let copies = Copies::new(contents)?;
     let copied = copies.databases(wanted)?;
     let artifacts = artifacts_of(&copies.folder.join(STORE))?;
+    if parts.artifacts {
+        // Before the first byte: a download that has begun can only break off.
+        check_objects(contents, &artifacts, wanted)?;
+    }
     let mut encoder = zstd::Encoder::new(out, LEVEL)?;
     encoder.include_checksum(true)?;
     let mut archive = Archive { tar: tar::Builder::new(encoder), files: Vec::new(), now };
@@ -197,6 +201,33 @@ fn artifacts_of(copy: &Path) -> io::Result<Vec<ArtifactEntry>> {
     Ok(found.into_iter().map(entry).collect())
 }
 
+fn not_backed_up(name: &str, error: &dyn std::fmt::Display) -> io::Error {
+    io::Error::other(format!("artifact {name} cannot be backed up: {error}"))
+}
+
+/// Whether object storage has all artifacts, with their sizes. Digests are compared later.
+fn check_objects(
+    contents: &Contents,
+    artifacts: &[ArtifactEntry],
+    wanted: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    let runtime = Handle::current();
+    for ArtifactEntry { name, sha256, bytes } in artifacts {
+        if !wanted() {
+            return Err(given_up());
+        }
+        let digest = sha256.parse().map_err(|error| not_backed_up(name, &error))?;
+        let problem = match runtime.block_on(contents.artifacts.size(digest)) {
+            Ok(Some(found)) if found == *bytes => continue,
+            Ok(Some(_)) => BlobError::Damaged(digest),
+            Ok(None) => BlobError::Absent(digest),
+            Err(error) => error,
+        };
+        return Err(not_backed_up(name, &problem));
+    }
+    Ok(())
+}
+
 /// An archive that is being written, and what is in it so far.
 struct Archive<W: Write> {
     tar: tar::Builder<W>,
@@ -234,9 +265,7 @@ impl<W: Write> Archive<W> {
             if !added.insert(sha256) {
                 continue;
             }
-            let failed = |error: &dyn std::fmt::Display| {
-                io::Error::other(format!("artifact {name} cannot be backed up: {error}"))
-            };
+            let failed = |error: &dyn std::fmt::Display| not_backed_up(name, error);
             let digest = sha256.parse().map_err(|error| failed(&error))?;
             let object = runtime.block_on(contents.artifacts.open(digest));
             let object = object.map_err(|error| failed(&error))?;

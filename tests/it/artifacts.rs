@@ -422,8 +422,17 @@ fn a_backup_with_artifacts_runs_them_elsewhere() {
     let data = folder.path().join("inside");
     let server = start(&data, &[], "scheduler");
     let object = files_below(&data.join("artifacts/sha256")).remove(0);
-    fs::write(&object, "damaged").unwrap();
-    let failed = cli(&server, &["backup", "--to", &path("bad.tar.zst"), "--with-artifacts"]);
-    assert!(failed.code != Some(0), "{failed:?}");
-    assert!(!folder.path().join("bad.tar.zst").exists());
+    let digest = object.file_name().unwrap().to_str().unwrap().to_owned();
+    for (content, problem) in [(Some("damaged"), "is damaged"), (None, "does not exist")] {
+        match content {
+            Some(content) => fs::write(&object, content).unwrap(),
+            None => fs::remove_file(&object).unwrap(),
+        }
+        let failed = cli(&server, &["backup", "--to", &path("bad.tar.zst"), "--with-artifacts"]);
+        assert!(failed.code != Some(0), "{failed:?}");
+        let cause =
+            format!("artifact sync@1 cannot be backed up: object sha256:{digest} {problem}");
+        assert!(failed.stderr.contains(&cause), "{failed:?}");
+        assert!(!folder.path().join("bad.tar.zst").exists());
+    }
 }

@@ -128,10 +128,22 @@ pub(crate) async fn download(
     let (outputs, artifacts) = (params.outputs.unwrap_or(true), params.artifacts.unwrap_or(false));
     let details = json!({ "download": true, "outputs": outputs, "artifacts": artifacts });
     record(&app, &actor, &details).await?;
-    let backup = app.backups.stream(BackupParts { outputs, artifacts }).map_err(problem)?;
+    let mut backup = app.backups.stream(BackupParts { outputs, artifacts }).map_err(problem)?;
+    // A backup that fails before its first part is a response with a cause, not a body that breaks
+    // off.
+    let first = match backup.parts.recv().await {
+        Some(Err(error)) => return Err(problem(BackupError::Failed(error.to_string()))),
+        first => first,
+    };
     tracing::info!(actor = actor.name, name = backup.name, "a backup is sent");
     let name = format!("attachment; filename=\"{}\"", backup.name);
-    let parts = unfold(backup.parts, |mut parts| async move { Some((parts.recv().await?, parts)) });
+    let parts = unfold((first, backup.parts), |(first, mut parts)| async move {
+        let part = match first {
+            Some(first) => first,
+            None => parts.recv().await?,
+        };
+        Some((part, (None, parts)))
+    });
     let mut response = Body::from_stream(parts).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zstd"));
